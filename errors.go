@@ -31,7 +31,8 @@ var (
 // what it waits for. Nothing was sent, and the next call on a node of [Start] may succeed.
 var ErrNotFounded = fault.ErrNotFounded
 
-// Errors of operators' calls, for errors.Is. Nothing has changed, but for ErrUnfinished.
+// Errors of operators' calls, for errors.Is; ErrNoQuorum is one as well. After ErrAlive, ErrChanged, ErrUnfinished and ErrNoQuorum
+// the core may have decided what was asked for, or may still: see the call.
 var (
 	// ErrNoSeat: the node has no seat in the core, so the core's list is not its business: ask a node of the core.
 	ErrNoSeat = fault.ErrNoSeat
@@ -68,15 +69,14 @@ var (
 	ErrLocked = fault.ErrLocked
 	// ErrQuiet: TryLock and its like asked a shard that grants nothing yet, because holders of
 	// locks of an earlier mesh, or of the shard before it lost its majority, may still believe that they
-	// hold them. It is not ErrLocked: nobody
-	// need hold the key or wait for it. See [WithMaxTTL].
+	// hold them. It is not ErrLocked: nobody need hold the key or wait for it. See [WithMaxTTL].
 	ErrQuiet = fault.ErrQuiet
 	// ErrCapacityMismatch: the key is in use as something else: as a lock instead of a
 	// semaphore or the reverse, or as a semaphore with another capacity.
 	ErrCapacityMismatch = fault.ErrCapacity
 	// ErrTooManyWaiters: 65,536 requests already wait for the key.
 	ErrTooManyWaiters = fault.ErrTooManyWaiters
-	// ErrNoQuorum: no majority of the key's replicas answers.
+	// ErrNoQuorum: no majority answers: of the key's replicas or, in operators' calls and ListMembers, of the core.
 	ErrNoQuorum = fault.ErrNoQuorum
 	// ErrLost: the lease ended before Unlock, for example while this node was cut off.
 	// Another caller may hold the key by now.
@@ -110,9 +110,9 @@ type WaitError struct {
 	Queued bool   // the request had entered the queue
 	Ahead  int    // requests ahead of it when it was queued; -1 if there were too many to count
 
-	// Quiet is for how much longer, from when the call failed, the shard is expected to grant nothing
-	// because the mesh is new: what the shard said, less the time since. Zero: it may grant, or it has
-	// not answered. See WithMaxTTL.
+	// Quiet is for how much longer, from when the call failed, the shard is expected to grant nothing: what
+	// it said, less the time since. Its mesh is new, or it has lost a majority of its replicas and begun again.
+	// Zero: it may grant, or it has not answered. See WithMaxTTL.
 	Quiet time.Duration
 
 	err      error

@@ -29,7 +29,7 @@ func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 // Phase is how far a mesh is in its life, as one of its nodes knows.
 type Phase uint8
 
-// The phases, of which the first that fits counts.
+// The phases. The first that fits counts, but PhaseRecovering comes before PhaseQuiet and PhaseServing.
 const (
 	// PhaseWaiting: the node is in no mesh yet. It waits for entries that do not answer, for its own among them, or,
 	// as a client, for a mesh.
@@ -85,7 +85,7 @@ type Health struct {
 	// in step. So it is never true in a core of one or two. False means that it is not known to be safe. Of several nodes
 	// that are safe to stop one may be stopped; then ask the next one again.
 	SafeToStop      bool  `json:"safeToStop"`
-	FullyReplicated bool  `json:"fullyReplicated"` // both lists are empty, and every voter is connected to this node
+	FullyReplicated bool  `json:"fullyReplicated"` // NoMajority and UnderReplicated are empty, and every voter is connected to this node
 	NoMajority      []int `json:"noMajority"`      // shards without a leader that this node has heard of
 	// UnderReplicated are shards that have fewer up-to-date replicas than WithReplicas and the list allow, or
 	// whose replicas are being moved or disagree.
@@ -93,8 +93,8 @@ type Health struct {
 	// Waiting are the entries that this node waits for, sorted: those of the list that do not answer, or do not count. A
 	// client that knows of a mesh which serves waits for none.
 	Waiting []Waiting `json:"waiting"`
-	// QuietUntil is when the last quiet shard is expected to grant, by this machine's time of day: a new
-	// mesh grants nothing at first, see WithMaxTTL. Zero: this node has heard of no shard that is quiet.
+	// QuietUntil is when the last quiet shard is expected to grant (see [WithMaxTTL]), by this machine's wall clock.
+	// Zero: this node has heard of no shard that is quiet.
 	// Only a shard's leader knows. It tells every node to which it is connected, with replicas or without,
 	// at once and about every second; a node believes what it heard last. A time in the past means that the
 	// end is late, because a shard has no leader for example.

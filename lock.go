@@ -27,6 +27,14 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
+// What a lock consists of, from the program to the shard:
+//
+//	Lock         what the program has; the garbage collector watches it
+//	handle       its contexts, and whether it was unlocked: one for each call of Lock
+//	grant        what handles share that entered one lock again (Reentrant)
+//	node.Hold    the callers that wait for the release, and who is told of the end
+//	client.Hold  until when the holder may count on the key
+
 // handle is a Lock without the part that the garbage collector watches.
 type handle struct {
 	grant   *grant
@@ -214,7 +222,8 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 //
 // Unlock returns
 //
-//   - nil when the key is released
+//   - nil when the key is released; also where it is not the last Unlock of a lock that was entered several times: then the key
+//     is held still
 //   - ErrLost if the lease or the node had ended before
 //   - ErrUnconfirmed if the wait or the node ended first. The key is free at the latest when
 //     the lease ends: soon after Deadline or, if an Extend was not answered, after the later

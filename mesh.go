@@ -85,8 +85,8 @@ func Join(seeds []string, opts ...Option) (*Node, error) {
 	return JoinContext(ctx, seeds, opts...)
 }
 
-// JoinContext is Join, but it tries until ctx ends. If ctx ends after JoinContext has
-// returned, the node goes on.
+// JoinContext is Join, but it tries until ctx ends: then the error unwraps to ErrNotFounded and to ctx.Err(). Once JoinContext has
+// returned a node, the end of ctx means nothing to it.
 func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, error) {
 	n, err := StartContext(ctx, seeds, opts...)
 	if err != nil {
@@ -115,8 +115,7 @@ func Start(seeds []string, opts ...Option) (*Node, error) {
 	return StartContext(context.Background(), seeds, opts...)
 }
 
-// StartContext is Start in the simulated world that ctx belongs to, if it belongs to one. The node does
-// not end with ctx.
+// StartContext is Start. In a simulation, ctx says to which world the node belongs. Nothing else of ctx counts, not even its end.
 func StartContext(ctx context.Context, seeds []string, opts ...Option) (*Node, error) {
 	if ctx == nil {
 		return nil, invalid("the context", "nil", "a context")
@@ -300,7 +299,7 @@ func (n *Node) Close() error {
 //
 //   - [ErrNoSeat]: this node has no seat in the core; [ErrInvalidOption]: the list has no such entry
 //   - [ErrAlive]: the node is still connected with a node of the core when ctx ends, or is this one. A connection
-//     with a machine that was switched off is missed after some 6 s
+//     with a machine that was switched off is missed after 5 to 8 s
 //   - [ErrNoQuorum]: no majority of the core has decided it when ctx ends, or would be left. The core may still decide it
 //   - [Node.Err], if this node ends
 //
@@ -324,13 +323,14 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 // entry stays first keeps the next list in its state directory ([WithStateDir]), where its next process finds it, and
 // takes it in place of its seeds. Nothing restarts, and no lock is lost. Make the next list the seeds of all
 // processes when you start them next; clients need not be restarted for it, as long as their seeds and the list have an
-// entry in common. Where a node was started with a list of before, adding an entry that is there gives it the one of now.
+// entry in common. If a node still has an earlier list, call ChangeCore with an entry that the list has already as add: that
+// node then keeps the present list.
 //
-// ChangeCore returns nil when the list is in force, and all of those nodes keep it. The node at a new entry may be started before or
-// after. Its seeds are the next list; where an entry of three or fewer is to be replaced, all of these and its own, and
-// never a list that is two changes away: if all others restarted behind a cut, it could found a second mesh with them. The
-// next change waits for the new node, and for the votes of the one that goes to move. Until then the change may be taken back,
-// by another call: removing an entry that was misspelt, for example. A list of three or fewer grows before it drops an
+// ChangeCore returns nil when the list is in force, and all of those nodes keep it. Start the node at a new entry before or after
+// the call, with the next list as its seeds. If a list of three or fewer replaces an entry, start it with the present
+// entries and its own. Never start it with a list that is two changes away: if all others restarted behind a cut, it could
+// found a second mesh with them. The next change waits until the new node has joined, and the votes of the old one have
+// moved. Until then the change may be taken back by another call, for example to remove a misspelt entry. A list of three or fewer grows before it drops an
 // entry. To replace one there takes two changes, which ChangeCore makes one after the other: it waits for the new node
 // before it removes the other one, or removes that first if no node of the core is connected with it. If it fails halfway,
 // call it again.

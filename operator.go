@@ -8,10 +8,10 @@ import (
 	"github.com/lockmesh/mesh/internal/node"
 )
 
-// EndQuiet ends the quiet time of the mesh, on the word of an operator: nobody believes any more that it holds a lock of an
-// earlier mesh, or of a shard before it lost its majority, except those that have reported it. He knows it, for example,
-// because all processes of the fleet were stopped. Then shards that are quiet (see [WithMaxTTL]) grant at once. What
-// holders have reported stays: their locks, and the places of those that wait. One that reports only now loses its lock.
+// EndQuiet ends the quiet time ([WithMaxTTL]) on the word of an operator, who knows, for example, that all processes of the fleet
+// were stopped. The word is: of the locks that an earlier mesh granted, or a shard before it lost its majority, nobody believes
+// in any but those that were reported to this mesh. Quiet shards then grant at once. What was reported stays: locks, and
+// places in queues. A holder that reports only later loses its lock.
 //
 // The caller answers for it: if a process that was cut off holds a lock still, two callers hold the key at once,
 // until that process believes in it no longer.

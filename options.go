@@ -34,7 +34,7 @@ const (
 	maxName     = shard.MaxName
 )
 
-// Option is an option of Join, which checks all options together before it opens or sends
+// Option is an option of Join, Start, Solo and their like, which check all options together before they open or send
 // anything.
 type Option func(*options)
 
@@ -121,8 +121,8 @@ func WithShards(n int) Option {
 	}
 }
 
-// WithReplicas sets the number of replicas of each shard: 1, 3, 5 or 7, or as many as the list has entries, if
-// that is fewer; 1 means two, if the list has two entries or more. They are on nodes of the core. A shard serves
+// WithReplicas sets the number of replicas of each shard: 1, 3, 5 or 7. A shard has at most one for each entry of the list and, if
+// there are two entries or more, at least two: so 1 means two. They are on nodes of the core. A shard serves
 // as long as more than half of its replicas do; one that is silent for 6 s is removed, or replaced by another entry's
 // node, if the others are a majority and at least two stay. The number is fixed when the mesh is founded;
 // a node that later asks for another number is refused. Default 3, of which one may fail.
@@ -136,7 +136,7 @@ func WithReplicas(n int) Option {
 }
 
 // WithLeaseTTL sets how long a lock outlives the last confirmed renewal of its session:
-// from 1s to 10m, and at most WithMaxTTL, which has to be set for more than 10s. A renewal is
+// from 1s to 10m, and not above the mesh's MaxTTL: for more than 10s, set WithMaxTTL as well. A renewal is
 // sent every third of the TTL, and more often while none is answered. With less than 6s, a silent
 // leader may cost the locks of its shard, because the next leader may be elected too late; the
 // node logs a warning of this when it joins. Default 10s, or the mesh's MaxTTL if that is shorter.
@@ -205,11 +205,10 @@ func WithEntry(entry string) Option {
 // Together with WithEntry or WithFound it is ErrInvalidOption: a node with WithDiscovery is never in the core, also
 // where a seed leads to it. Unless WithBind says otherwise, it listens at a free port, and with WithClientOnly at none.
 //
-// f is called when the node starts, and while no contact point leads to a mesh that serves: at most one call at a time, 5 s
-// after the last one. It has its own goroutine (in a simulation, an actor), and may block. Its context ends after 10 s,
-// and when the node ends; f is to return soon then: the node waits for it before it calls it again, and Close does not.
-// What f returns takes the place of what it returned before, after an error that stays. Of more than 64 contact points the
-// first in their order as texts count.
+// f is called when the node starts and, while no contact point leads to a mesh that serves, again 5 s after it has returned: one
+// call at a time. It may block: it has a goroutine of its own (in a simulation, an actor). Its context ends after 10 s, and when
+// the node ends; f must return soon after that. Until then it is not called again; Close does not wait for it. A result
+// replaces the one before; an error leaves that as it was. At most 64 contact points count, the first in alphabetical order.
 func WithDiscovery(f func(ctx context.Context) ([]string, error)) Option {
 	return func(o *options) {
 		if f == nil {
@@ -307,9 +306,9 @@ func WithDeathOracle(oracle func(ctx context.Context, m Member) (dead bool, err 
 // starts with that list in place of its seeds, and logs so, until its seeds are changed: whatever was changed last counts. So
 // make the list the seeds of a node before you remove its directory, or move the node to another machine.
 //
-// The directory is made if it does not exist. It is for one node at a time, and one node's at all times: on a local file system, not
-// copied to another machine. The node locks it. So the one before it has ended, which it tells the
-// others: they give it the seat without waiting for the end of connections of a machine that was switched off.
+// The directory is made if it does not exist. It must be on a local file system, belongs to one node for good, and must not be copied
+// to another machine. The node locks it while it runs: so a node that finds it unlocked knows that the process before it
+// has ended, and tells the core. It gets the seat at once, without waiting until that one's connections are missed.
 //
 // Start and Join return [ErrInvalidOption] if another process has the directory, if it cannot be written, or if
 // the file is damaged, which the text says what to do about; [ErrForeignMesh] if it is of a mesh with another name. If it

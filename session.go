@@ -20,7 +20,7 @@ import (
 // nil Session behaves like a closed session.
 type Session struct {
 	inner   *node.Session
-	acquire func(context.Context, client.Request) (*node.Hold, *client.WaitInfo, error) // inner's
+	acquire func(context.Context, client.Request) (*node.Hold, *client.WaitInfo, error) // inner.Acquire; tests replace it
 	config  *sessionConfig
 }
 
@@ -61,8 +61,8 @@ func (s *Session) Err() error {
 	return s.inner.Err()
 }
 
-// TTL returns how long the session's locks outlive its last confirmed renewal: less, once a command has lowered MaxTTL
-// below it ([Node.SetMaxTTL]).
+// TTL returns the session's TTL as it was set. Once MaxTTL is lowered below it ([Node.SetMaxTTL]), locks outlive a renewal by MaxTTL
+// alone.
 func (s *Session) TTL() time.Duration {
 	if s.isZero() {
 		return 0
@@ -106,8 +106,8 @@ func (s *Session) Lock(ctx context.Context, key string, opts ...LockOption) (*Lo
 }
 
 // TryLock is Lock without waiting for other holders: if the key is held, or requests wait
-// for it, it returns ErrLocked in a *[WaitError]; while the key's shard grants nothing because the
-// mesh is new, ErrQuiet (see [WithMaxTTL]). If the key's replicas do not answer, it
+// for it, it returns ErrLocked in a *[WaitError]; while the key's shard is quiet,
+// ErrQuiet (see [WithMaxTTL]). If the key's replicas do not answer, it
 // returns ErrNoQuorum after 2 s or when the lease ends. If this process was suspended for so
 // long that the lock had ended before it could be returned, it returns ErrLost.
 func (s *Session) TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {

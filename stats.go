@@ -16,7 +16,7 @@ type Member struct {
 	State MemberState
 }
 
-// MemberState is a member's state as gossip knows it. It may be late, and it may be wrong.
+// MemberState is what the node that lists a member believes of it. It may be late, and it may be wrong.
 type MemberState string
 
 // The states of a member.
@@ -33,7 +33,7 @@ func memberOf(m node.Member) Member {
 	return Member{ID: fmt.Sprintf("%016x", uint64(m.ID)), Name: m.Name, Addr: m.Addr, Zone: m.Zone, State: state}
 }
 
-// Stats are counters of one node since it joined.
+// Stats are counters of one node since it was started; zero before it is in a mesh.
 type Stats struct {
 	Acquires uint64 // calls of Lock, RLock, Acquire and the like that were sent
 	Grants   uint64 // of these calls, the number that returned a lock

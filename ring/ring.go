@@ -2,7 +2,7 @@
 //
 // It is pure: the same members give the same [Table] in any process, in any
 // order of arrival. A table is a hint for placement and routing, and decides
-// nothing: who is a replica is written in the shard's own log.
+// nothing: which nodes vote in a shard is in the core's table.
 package ring
 
 import (
@@ -20,8 +20,8 @@ const (
 	load   = 1.25 // how far above the average an owner may be
 )
 
-// Member is one position on the ring. Its name alone decides where that is, so a
-// member that comes back under its old name gets its shards back.
+// Member is an entry of the core's list. Its name alone decides where on the ring it is, so a
+// node that comes back at its entry gets its shards back.
 type Member struct {
 	Name string
 	Zone string // members in one zone may fail together; the empty zone is one, too

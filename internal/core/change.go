@@ -118,17 +118,11 @@ func (t *Table) Start(entry string, list []string) (*Table, error) {
 // list that is one change behind, and two of three that have been replaced by then would be a majority
 // that it does not ask. A majority of the seats that stay must not be known to have ended.
 func (t *Table) Relist(list []string) (*Table, error) {
+	if err := t.step(list); err != nil {
+		return nil, err
+	}
 	old := t.List()
-	adds, drops := outside(list, old), outside(old, list)
 	switch {
-	case adds == 0 && drops == 0:
-		return nil, errSameList
-	case len(old) == 1 && drops > 0:
-		return nil, errOneEntry
-	case len(list) == 0 || adds > 1 || drops > 1:
-		return nil, errTooFar
-	case len(old) <= 3 && adds > 0 && drops > 0:
-		return nil, errReplaces
 	case slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Node.ID == 0 && slices.Contains(list, s.Entry) }):
 		return nil, errVacant
 	case !t.complete(list):

@@ -45,7 +45,7 @@ var (
 	ErrLeft = errors.New("mesh: node left the mesh")
 	// ErrHung: a loop of the node does nothing any more.
 	ErrHung = errors.New("mesh: the node hangs")
-	// ErrEjected: the node's mesh of one gave way to another one.
+	// ErrEjected: the node cannot go on as a part of its mesh.
 	ErrEjected = errors.New("mesh: node was ejected from the mesh")
 )
 

@@ -15,7 +15,7 @@ import (
 type Health struct {
 	Settled         bool  // this node could serve calls once: see package mesh
 	Ready           bool  // it can now: every shard has a leader
-	FullyReplicated bool  // both lists are empty, and every voter is connected
+	FullyReplicated bool  // NoMajority and UnderReplicated are empty, and every voter is connected
 	NoMajority      []int // shards without a leader that this node has heard of
 	UnderReplicated []int // the other shards that do not have, in step, as many voters as the core's list allows
 

@@ -10,7 +10,7 @@ import (
 // Phase is how far the mesh is in its life, as one of its nodes knows.
 type Phase uint8
 
-// The phases, of which the first that fits counts.
+// The phases. The first that fits counts, but Recovering comes before Quiet and Serving.
 const (
 	Waiting    Phase = iota // in no mesh yet: the node waits for entries, or for its own
 	Founding                // all entries answer, and the mesh is being founded; or the node is in it and has not caught up

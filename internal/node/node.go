@@ -1,7 +1,7 @@
-// Package node drives one node of a mesh by three event loops (and a fourth, the pulse, once Live has been called): the shard loop owns the replicas, the node's
-// part in the core, and the client; the membership loop hears of other nodes, and the watch ends holds on time.
+// Package node drives one node of a mesh by event loops. The shard loop owns the replicas, the node's part in the core (seat, hosting)
+// and the client. The membership loop hears of other nodes. The watch ends holds on time. The pulse, from the first call of Live on,
+// notices when one of the first two hangs. Only callers block, in an [env.Parker]; loops never do.
 //
-// All of it runs on loops that a [env.Env] drives, and blocks only in its parkers.
 // Over the real world that makes a node of a mesh; over the simulator's it makes the
 // same node, one event at a time.
 package node
@@ -275,7 +275,7 @@ func (n *Node) closing() bool {
 	return n.status >= leaving
 }
 
-// Name returns the node's name, which is its place on the ring.
+// Name returns the node's name.
 func (n *Node) Name() string { return n.name }
 
 // Addr returns the address at which others reach the node.
@@ -344,7 +344,7 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// Stats are counters since the node started.
+// Stats are counters since the node was started.
 type Stats struct {
 	Acquires uint64 // calls of Lock and its like
 	Grants   uint64 // of them, those that ended with a lock

@@ -226,7 +226,7 @@ func (l *shardLoop) receive(from transport.ID, frame []byte) {
 }
 
 // electable reports whether the node is connected with a majority of a replica's voters, in both halves of a change: else it
-// takes the leader its office, and is not elected.
+// would depose the leader, and not be elected.
 func (l *shardLoop) electable(r *replica.Replica) bool {
 	incoming, outgoing, _, _ := r.Configuration()
 	for _, voters := range [][]uint64{incoming, outgoing} {

@@ -54,8 +54,8 @@ type Config struct {
 	Generation uint64
 	ID         uint64 // this replica's, never used before in its shard
 	Self       Peer
-	// Founders are where the shard's first replicas live, whose IDs are 1, 2 and so on: the owner's
-	// is 1. All of them vote. Nil if this replica was added later and learns everything from a snapshot.
+	// Founders are where the shard's first replicas live, whose IDs are 1, 2 and so on. All of them vote; the first stands for
+	// election first, and is another node from shard to shard. Nil if this replica was added later and learns everything from a snapshot.
 	Founders []Peer
 	Founding shard.Founding
 	Rho      float64 // the bound on clock rates: 0.01 means 1 %
@@ -186,7 +186,7 @@ func New(cfg Config, now time.Duration) *Replica {
 	r.rn = rn
 	r.election.arm(now)
 	if cfg.ID == 1 {
-		r.election.campaign = now // the owner, at once: nobody led before
+		r.election.campaign = now // at once: nobody led before
 	}
 	return r
 }

@@ -12,7 +12,7 @@ import (
 // EndQuiet is an operator's order (C5): nobody believes any more in what an earlier mesh, or an earlier generation of
 // a shard, granted, but those who have reported it. So no shard need be quiet any longer.
 type EndQuiet struct {
-	Era uint64 // of what he spoke: see core.Table.Era
+	Era uint64 // of the generations that the operator spoke of: see core.Table.Era
 }
 
 func (c EndQuiet) over(t *core.Table) bool {

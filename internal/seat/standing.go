@@ -42,7 +42,7 @@ func (m *Machine) List() []string { return m.cfg.List }
 func (m *Machine) stand(now time.Duration) {
 	s := Standing{Role: m.Role(), Why: m.Waiting(), Away: m.spare[:0], Fenced: m.state.Fenced}
 	if t := m.state.Table; t != nil {
-		s.Voters = min(t.Params.Replicas, len(t.Seats))
+		s.Voters = t.Params.Voters(len(t.Seats))
 	}
 	list := m.cfg.List
 	if t := m.acceptor.Table(); t != nil {
