@@ -154,11 +154,7 @@ func (e *WaitError) Error() string {
 		b.WriteString("; many ahead in the queue")
 	}
 	if e.Quiet > 0 {
-		who := "the new mesh"
-		if errors.Is(e.err, ErrQuiet) {
-			who = "it" // which the cause has named
-		}
-		fmt.Fprintf(&b, "; %s grants nothing for another %v", who, e.Quiet.Round(time.Millisecond))
+		fmt.Fprintf(&b, "; the shard grants nothing for another %v", e.Quiet.Round(time.Millisecond))
 	}
 	return b.String()
 }

@@ -337,12 +337,12 @@ func TestWaitError(t *testing.T) {
 		{
 			name: "the context ends, and no replica answers",
 			ctx:  context.Background(), fail: context.Canceled, noQuorum: true,
-			text: `mesh: key "a" (shard 11): context canceled; no majority of the shard's replicas answers`,
+			text: `mesh: key "a" (shard 11): context canceled; no majority answers`,
 		},
 		{
 			name: "the context's deadline passes, and no replica answers",
 			ctx:  context.Background(), fail: context.DeadlineExceeded, noQuorum: true,
-			text: `mesh: key "a" (shard 11): context deadline exceeded; no majority of the shard's replicas answers`,
+			text: `mesh: key "a" (shard 11): context deadline exceeded; no majority answers`,
 		},
 		{
 			name: "the context has ended before anything is sent",
@@ -359,13 +359,13 @@ func TestWaitError(t *testing.T) {
 			name: "a try in the quiet time",
 			ctx:  context.Background(), fail: fault.ErrQuiet,
 			info: client.WaitInfo{Leader: "n1", Quorum: true, Quiet: 9183456 * time.Microsecond},
-			text: `mesh: key "a" (shard 11, led by n1): quiet time of a new mesh; it grants nothing for another 9.183s`,
+			text: `mesh: key "a" (shard 11, led by n1): the quiet time is not over; the shard grants nothing for another 9.183s`,
 		},
 		{
 			name: "the context ends in the quiet time",
 			ctx:  context.Background(), fail: context.DeadlineExceeded,
 			info: client.WaitInfo{Queued: true, Quorum: true, Quiet: time.Second},
-			text: `mesh: key "a" (shard 11): context deadline exceeded; 0 ahead in the queue; the new mesh grants nothing for another 1s`,
+			text: `mesh: key "a" (shard 11): context deadline exceeded; 0 ahead in the queue; the shard grants nothing for another 1s`,
 		},
 		{
 			name: "the node is closed",

@@ -54,11 +54,11 @@ var (
 	// ErrLocked: a call that does not wait would have had to.
 	ErrLocked = errors.New("mesh: the call would have to wait")
 	// ErrQuiet: a call that does not wait, and its shard grants nothing yet.
-	ErrQuiet = errors.New("mesh: quiet time of a new mesh")
+	ErrQuiet = errors.New("mesh: the quiet time is not over")
 	// ErrLost: the lease ended before the release.
 	ErrLost = errors.New("mesh: lock lost")
-	// ErrNoQuorum: no majority of the shard's replicas answers.
-	ErrNoQuorum = errors.New("mesh: no majority of the shard's replicas answers")
+	// ErrNoQuorum: no majority answers: of the shard's replicas, or of the core.
+	ErrNoQuorum = errors.New("mesh: no majority answers")
 	// ErrClosed: the lock was unlocked, or its session or node was closed.
 	ErrClosed = errors.New("mesh: closed")
 	// ErrCapacity: the key is in use with another kind or capacity.

@@ -74,7 +74,7 @@ func (m *Machine) tellOfQuiet() {
 	switch until := m.health.QuietUntil; {
 	case until != 0 && m.quietSince == 0:
 		m.quietSince = m.now
-		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "quiet time begins: a new mesh grants nothing until the leases of an earlier one are over",
+		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "quiet time begins: nothing that is free is granted until earlier leases are over",
 			slog.Duration("for", max(until-m.now, 0).Round(time.Millisecond)))
 	case until == 0 && m.quietSince != 0:
 		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "quiet time is over: locks are granted",
