@@ -4,6 +4,9 @@
 // sends no message. Feed it with [Table.Step], and deliver the events that Step
 // returns. Replicas that apply the same commands in the same order have equal tables; a new
 // replica gets a [Cut] of another one's table, and restores it with [NewRestore].
+//
+// References like (P12) and (C8) are to the rules in PROTOCOL.md; E is the election timeout, and ρ bounds how far the rates of two
+// clocks differ from true. ARCHITECTURE.md defines the terms.
 package shard
 
 import (

@@ -9,6 +9,9 @@
 // A [Session] is what a user sees. In each shard in which it asks for keys it has a lease, which the
 // shard's table knows as a session of its own: shard.SessionID and the session numbers of messages
 // name a lease.
+//
+// References like (P12) and (C8) are to the rules in PROTOCOL.md; E is the election timeout, and ρ bounds how far the rates of two
+// clocks differ from true. ARCHITECTURE.md defines the terms.
 package client
 
 import (

@@ -4,6 +4,9 @@
 // messages and events come out. While it leads it keeps the sessions' leases, confirms by rounds
 // that it still leads, and brings the shard's replicas to where they are to be. It starts no
 // goroutine, reads no clock, and sends nothing itself.
+//
+// References like (P12) and (C8) are to the rules in PROTOCOL.md; E is the election timeout, and ρ bounds how far the rates of two
+// clocks differ from true. ARCHITECTURE.md defines the terms.
 package replica
 
 import (

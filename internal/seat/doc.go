@@ -2,6 +2,9 @@
 // entries of the list, and carries out what package core decides by its rules. It knows time and
 // messages; core knows neither. It runs on the node's shard loop, beside the replicas that it may fence.
 //
+// References like (P12) and (C8) are to the rules in PROTOCOL.md; E is the election timeout, and ρ bounds how far the rates of two
+// clocks differ from true. ARCHITECTURE.md defines the terms.
+//
 // # Contact
 //
 // A node dials every entry of its own list, and of the mesh's (before it knows one, of those that others show), about
