@@ -117,8 +117,8 @@ func ids(nodes []uint64) []transport.ID {
 type Machine struct {
 	self   transport.ID
 	table  *core.Table    // nil: none yet
-	seats  []transport.ID // that have a seat in it
-	seated []transport.ID // of these the ones that are not known to have ended, sorted
+	bound  []transport.ID // that have a seat in it
+	living []transport.ID // of these the ones that are not known to have ended, sorted
 	lacks  int            // see Lacks
 	fenced bool
 	shards []hosted
@@ -138,7 +138,7 @@ type hosted struct {
 	recovers   bool           // this node asked for another generation, and does so until that has begun
 	dropped    uint64         // the change of voters that this leader does not make any more
 	aimed      []transport.ID // in the order of the ring then
-	seated     []transport.ID // those of them that had a seat
+	alive      []transport.ID // those of them that were living
 	from       []transport.ID // the voters then
 }
 
@@ -189,7 +189,7 @@ func (m *Machine) learn(now time.Duration, t *core.Table) {
 	if m.table != nil {
 		quiet = max(quiet, m.table.Params.Quiet()) // of what may have been granted until now
 	}
-	m.table, m.seats, m.seated = t, t.Bound(), t.Living()
+	m.table, m.bound, m.living = t, t.Bound(), t.Living()
 	m.reorder()
 	m.lacks = m.countLacks()
 	if len(m.shards) != len(t.Shards) {
@@ -252,15 +252,15 @@ func (m *Machine) aims(i int) []transport.ID {
 // owner. A voter whose entry was dropped from the list is to lead no more: it could not ask the core to replace it.
 func (m *Machine) aim(i int, at []transport.ID) {
 	h, from, at := &m.shards[i], m.table.Shards[i].Voters, m.inOrder(i, at)
-	seated := slices.DeleteFunc(slices.Clone(at), func(id transport.ID) bool { return !m.bound(id) })
-	if slices.Equal(at, h.aimed) && slices.Equal(seated, h.seated) && slices.Equal(from, h.from) {
+	alive := slices.DeleteFunc(slices.Clone(at), func(id transport.ID) bool { return !m.alive(id) })
+	if slices.Equal(at, h.aimed) && slices.Equal(alive, h.alive) && slices.Equal(from, h.from) {
 		return
 	}
-	h.aimed, h.seated, h.from = at, seated, from
+	h.aimed, h.alive, h.from = at, alive, from
 	t := replica.Target{From: nodes(from)}
 	for _, id := range at {
 		t.Nodes = append(t.Nodes, m.peer(id))
-		if !m.bound(id) { // as if it left: any other voter may lead
+		if !m.alive(id) { // as if it left: any other voter may lead
 			t.Leave, t.Dropped = append(t.Leave, uint64(id)), append(t.Dropped, uint64(id))
 			t.Yields = t.Yields || id == m.self
 		}
@@ -282,7 +282,7 @@ func (m *Machine) Cut(c seat.Cut, out []Output) []Output {
 // Look takes in what the node sees of its replicas, which other nodes it has a connection with, and which nodes
 // leave. It is to be called several times in an election timeout.
 func (m *Machine) Look(now time.Duration, seen []Seen, reaches, leaves func(transport.ID) bool, out []Output) []Output {
-	if m.table == nil || m.fenced || !m.bound(m.self) {
+	if m.table == nil || m.fenced || !m.alive(m.self) {
 		for i := range m.shards {
 			m.shards[i].led = now // it could not know
 		}
@@ -339,7 +339,7 @@ func (m *Machine) possible(s *core.Shard) bool {
 	for _, id := range s.Next {
 		votes := slices.Contains(s.Voters, id)
 		switch {
-		case m.bound(id):
+		case m.alive(id):
 			live++
 			stay = stay || votes
 		case !votes:
@@ -349,8 +349,8 @@ func (m *Machine) possible(s *core.Shard) bool {
 	return stay && live >= core.Majority(len(s.Next))
 }
 
-func (m *Machine) bound(id transport.ID) bool {
-	_, is := slices.BinarySearch(m.seated, id)
+func (m *Machine) alive(id transport.ID) bool {
+	_, is := slices.BinarySearch(m.living, id)
 	return is
 }
 
@@ -386,7 +386,7 @@ func (m *Machine) wanted(i int, seen *Seen, reaches, leaves func(transport.ID) b
 // choose returns nodes that have a seat, sorted: of those for which is holds the first ones in the order of the ring, at
 // most so many; and if they are fewer than two (C3), of the others those for which may holds.
 func (m *Machine) choose(i, most int, is, may func(transport.ID) bool) (want []transport.ID) {
-	all := m.inOrder(i, m.seated)
+	all := m.inOrder(i, m.living)
 	add := func(most int, is func(transport.ID) bool) {
 		for _, id := range all {
 			if len(want) < most && is(id) && !slices.Contains(want, id) {
@@ -415,7 +415,7 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 	lives := func(voters []transport.ID, lives func(transport.ID) bool) bool {
 		n := 0
 		for _, id := range voters {
-			if (m.bound(id) || id == m.table.Dropped) && lives(id) { // it votes until it is moved away, though its entry was dropped
+			if (m.alive(id) || id == m.table.Dropped) && lives(id) { // it votes until it is moved away, though its entry was dropped
 				n++
 			}
 		}
@@ -435,7 +435,7 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 		h.near = now
 	}
 	switch {
-	case !lives(m.seats, near):
+	case !lives(m.bound, near):
 		// The core could not decide it, and what is fenced for it never serves again. Nor does it say anything of
 		// the shard that this node, which is cut off, hears of no leader.
 		h.led, h.near = now, now
@@ -506,11 +506,11 @@ func (m *Machine) inOrder(i int, nodes []transport.ID) []transport.ID {
 func (m *Machine) Lacks() int { return m.lacks }
 
 func (m *Machine) countLacks() (lacks int) {
-	if !m.bound(m.self) {
+	if !m.alive(m.self) {
 		return 0
 	}
 	for i := range m.table.Shards {
-		first := m.inOrder(i, m.seated)[:min(m.table.Params.Voters(len(m.table.Seats)), len(m.seated))]
+		first := m.inOrder(i, m.living)[:min(m.table.Params.Voters(len(m.table.Seats)), len(m.living))]
 		if slices.Contains(first, m.self) && !slices.Contains(m.table.Shards[i].Voters, m.self) {
 			lacks++
 		}
