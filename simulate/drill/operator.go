@@ -189,6 +189,9 @@ func (o *operator) insist(ctx context.Context, hosts []string, chance *rand.Rand
 			wait := time.Second + upTo(chance, 15*time.Second)
 			patience, cancel := simulate.WithTimeout(ctx, 2*wait) // of a host that is paused, for example
 			host.Do(patience, fmt.Sprint("operator", w.Now()), func(ctx context.Context) {
+				if patience.Err() != nil {
+					return // the host was paused, and another one has been asked
+				}
 				ctx, cancel := simulate.WithTimeout(ctx, wait)
 				defer cancel()
 				o.asks++
