@@ -109,7 +109,7 @@ func (s *seats) boot(host string) {
 			return
 		}
 		n.self.Addr = n.net.Addr()
-		n.seat = seat.New(seat.Config{Self: n.self, List: s.list, Rand: e.Seed(), Place: func(seats []core.Seat, p founding.Params) func(int) []transport.ID {
+		n.seat = seat.New(seat.Config{Self: n.self, List: s.list, Rand: e.Seed(), Found: true, Place: func(seats []core.Seat, p founding.Params) func(int) []transport.ID {
 			return func(shard int) []transport.ID { return inOrder(seats, shard, p.Replicas) }
 		}})
 		n.loop = e.NewLoop("seat", n.run)
