@@ -149,6 +149,42 @@ func TestAMeshOfOne(t *testing.T) {
 	}
 }
 
+// A call that comes at the very moment at which a node of Start begins to serve meets one that starts, or one that serves. By chance
+// only: a node that is taken for closed in between fails one run of five.
+func TestCallsWhileANodeBeginsToServe(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for range 8 {
+		n, err := Start(nil, WithFound(), loopbackOnly, WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		for range 2 {
+			go func() {
+				for {
+					l, err := n.TryLock(ctx, "a")
+					if err == nil {
+						err = l.Unlock(ctx)
+					}
+					if !errors.Is(err, ErrNotFounded) && !errors.Is(err, ErrQuiet) {
+						ended <- err
+						return
+					}
+				}
+			}()
+		}
+		for range 2 {
+			if err := <-ended; err != nil && !errors.Is(err, ErrLocked) {
+				t.Error(err)
+			}
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestASessionOfItsOwn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

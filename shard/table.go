@@ -5,8 +5,7 @@
 // returns. Replicas that apply the same commands in the same order have equal tables; a new
 // replica gets a [Cut] of another one's table, and restores it with [NewRestore].
 //
-// References like (P12) and (C8) are to the rules in PROTOCOL.md; E is the election timeout, and ρ bounds how far the rates of two
-// clocks differ from true. ARCHITECTURE.md defines the terms.
+// (P12), (C8) and the like are rules in PROTOCOL.md. ARCHITECTURE.md defines the terms, also E and ρ.
 package shard
 
 import (

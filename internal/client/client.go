@@ -10,8 +10,7 @@
 // shard's table knows as a session of its own: shard.SessionID and the session numbers of messages
 // name a lease.
 //
-// References like (P12) and (C8) are to the rules in PROTOCOL.md; E is the election timeout, and ρ bounds how far the rates of two
-// clocks differ from true. ARCHITECTURE.md defines the terms.
+// (P12), (C8) and the like are rules in PROTOCOL.md. ARCHITECTURE.md defines the terms, also E and ρ.
 package client
 
 import (

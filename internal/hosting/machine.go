@@ -10,8 +10,7 @@
 //   - A shard that can have no leader any more begins a new generation (Recover), on nodes that the one which asks
 //     for it reaches (C7). Its tables are empty: the node's client reports to them what its sessions hold.
 //
-// References like (P12) and (C8) are to the rules in PROTOCOL.md; E is the election timeout, and ρ bounds how far the rates of two
-// clocks differ from true. ARCHITECTURE.md defines the terms.
+// (P12), (C8) and the like are rules in PROTOCOL.md. ARCHITECTURE.md defines the terms, also E and ρ.
 package hosting
 
 import (

@@ -5,6 +5,5 @@
 // done: connect, send, or act on a new [View]. It starts no goroutine and reads no clock. All that it
 // believes is a hint: the core's table alone says which nodes vote.
 //
-// References like (P12) and (C8) are to the rules in PROTOCOL.md; E is the election timeout, and ρ bounds how far the rates of two
-// clocks differ from true. ARCHITECTURE.md defines the terms.
+// (P12), (C8) and the like are rules in PROTOCOL.md. ARCHITECTURE.md defines the terms, also E and ρ.
 package members

@@ -5,8 +5,7 @@
 // Over the real world that makes a node of a mesh; over the simulator's it makes the
 // same node, one event at a time.
 //
-// References like (P12) and (C8) are to the rules in PROTOCOL.md; E is the election timeout, and ρ bounds how far the rates of two
-// clocks differ from true. ARCHITECTURE.md defines the terms.
+// (P12), (C8) and the like are rules in PROTOCOL.md. ARCHITECTURE.md defines the terms, also E and ρ.
 package node
 
 import (

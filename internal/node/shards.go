@@ -128,8 +128,8 @@ func (l *shardLoop) run(time.Duration) time.Duration {
 	return l.next()
 }
 
-// next returns when the loop is to run again. A seat that is idle waits for a run that comes anyway: each one that wakes costs
-// a machine at rest more than what it does.
+// next returns when the loop is to run again. It does not wake for an idle seat alone, which waits for the next tick or frame: on a
+// machine at rest, waking costs more than the work.
 func (l *shardLoop) next() time.Duration {
 	next := env.Never
 	ticks := len(l.replicas) > 0 || l.seated()

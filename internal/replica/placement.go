@@ -381,10 +381,6 @@ func (r *Replica) ready(id uint64, pr tracker.Progress) bool {
 	return pr.State == tracker.StateReplicate && pr.Match+caughtUp >= r.applied.index && r.answers(id)
 }
 
-func without(ids []uint64, id uint64) []uint64 {
-	return slices.DeleteFunc(slices.Clone(ids), func(x uint64) bool { return x == id })
-}
-
 // noteLearners notes each learner's progress.
 func (r *Replica) noteLearners(progress map[uint64]tracker.Progress) {
 	ids := r.members.conf.Learners
@@ -480,11 +476,10 @@ func (r *Replica) offer(to uint64) {
 
 // stray hands leadership over though this replica shall lead, once in a leadership (a fault point).
 func (r *Replica) stray() {
-	others := without(r.members.conf.Voters, r.cfg.ID)
+	others := r.others(func(uint64) bool { return true })
 	if o := &r.leading.offers; !o.any() && len(others) > 0 && r.cfg.Points.Taken(point.StrayTransfer) {
 		o.skip(r.now)
-		p, _ := r.Peer(others[0])
-		r.handover(p.Node, r.term)
+		r.handover(others[0], r.term)
 	}
 }
 

@@ -5,8 +5,7 @@
 // that it still leads, and brings the shard's replicas to where they are to be. It starts no
 // goroutine, reads no clock, and sends nothing itself.
 //
-// References like (P12) and (C8) are to the rules in PROTOCOL.md; E is the election timeout, and ρ bounds how far the rates of two
-// clocks differ from true. ARCHITECTURE.md defines the terms.
+// (P12), (C8) and the like are rules in PROTOCOL.md. ARCHITECTURE.md defines the terms, also E and ρ.
 package replica
 
 import (

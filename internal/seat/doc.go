@@ -2,16 +2,17 @@
 // entries of the list, and carries out what package core decides by its rules. It knows time and
 // messages; core knows neither. It runs on the node's shard loop, beside the replicas that it may fence.
 //
-// References like (P12) and (C8) are to the rules in PROTOCOL.md; E is the election timeout, and ρ bounds how far the rates of two
-// clocks differ from true. ARCHITECTURE.md defines the terms.
+// (P12), (C8) and the like are rules in PROTOCOL.md. ARCHITECTURE.md defines the terms, also E and ρ.
 //
 // # Contact
 //
 // A node dials every entry of its own list, and of the mesh's (before it knows one, of those that others show), about
 // once a second, its own entry as well; the name is resolved anew. The dial shows which incarnation answers there. The two
-// exchange short reports of what each knows and has promised; a node asks for a decision that it lacks. While a node misses
-// nobody, it dials the entries of others every other second only, and tells them what it knows in between: each of them dials its own. A change is reported
+// exchange short reports of what each knows and has promised; a node asks for a decision that it lacks. A change is reported
 // at once, and voids the reports received before it: each report names the receiver's state for which it was made.
+//
+// While every entry counts and is connected, a node dials those of others every other second only, and in between sends
+// them its report without a dial. Each of them still dials its own entry every second.
 //
 // An entry does not count if it has not reported for 3 s; if two connected nodes answer at it; if its node has not yet reached
 // itself there; or if its node would take the seat of one with which this node, or a node that it hears, is connected.

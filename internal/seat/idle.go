@@ -32,8 +32,7 @@ func (m *Machine) idles(now time.Duration) {
 	}
 }
 
-// Idle reports whether this node has its seat, and misses nobody. Then what is due may wait for another reason to run, for a tenth of a
-// second.
+// Idle reports whether this node has nothing to find out or to decide. Then Tick may come up to 100 ms after Deadline.
 func (m *Machine) Idle() bool { return m.idle.is }
 
 // every returns how long this node waits at most before it dials an entry again.
