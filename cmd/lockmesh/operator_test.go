@@ -118,7 +118,7 @@ func TestOperatorChangesTheList(t *testing.T) {
 	soon(t, exitOK, "the core is whole", "core", "check", a)
 	soon(t, exitFailed, "is to be started first", "core", "add", "-timeout", "1s", "-node", a, extra)
 	soon(t, exitOK, "no node has come to "+extra, "core", "add", "-force", extra, "-node", a)
-	soon(t, exitFailed, "the seat of "+extra+" was never taken", "core", "check", a)
+	soon(t, exitFailed, "nobody has the seat of "+extra, "core", "check", a)
 	soon(t, exitOK, "the list of the core is "+a+" "+b+",", "core", "remove", "-node", b, extra)
 	startAt(t, extra, list, keeps())
 	soon(t, exitOK, "and all of its nodes keep it", "core", "add", "-node", b, extra)

@@ -120,7 +120,7 @@ var rows = []struct {
 	}, quiet + hurry},
 }
 
-// Promise: SURVIVE's table: holders keep their locks, with their tokens, queues their order, and free keys
+// Promise: ARCHITECTURE's table of failures: holders keep their locks, with their tokens, queues their order, and free keys
 // can be locked again after the quiet time, without any operator. Leases last 10 s.
 func TestRows(t *testing.T) {
 	seeds := uint64(3)

@@ -121,7 +121,7 @@ func (c *checking) seat(seat Seat) {
 	case seat.Ended:
 		c.problem(startOne+", or remove the entry", "node %q of %s was declared dead, and no other one has its seat yet", seat.Name, seat.Entry)
 	case r.Status == nil && seat.ID == "":
-		c.problem(startOne+", or remove the entry", "the seat of %s was never taken, and no node answers there%s", seat.Entry, because(r.Err))
+		c.problem(startOne+", or remove the entry", "nobody has the seat of %s, and no node answers there%s", seat.Entry, because(r.Err))
 	case r.Status == nil:
 		c.problem(gone, "node %q of %s does not answer%s", seat.Name, seat.Entry, because(r.Err))
 	case r.Status.ID == seat.ID:

@@ -42,7 +42,7 @@ func TestCheck(t *testing.T) {
 		{"two are", func(_ *Status, r map[string]Reached) { r["b"], r["c"] = silent, silent },
 			[]string{"1 of the 3 nodes that have a seat answer, and 2 must", `"n2" of b does not answer`, `"n3" of c does not answer`}, ""},
 		{"a node was declared dead", func(s *Status, r map[string]Reached) { s.Core.Seats[2].Ended = true }, []string{`"n3" of c was declared dead`}, ""},
-		{"a seat was never taken", func(s *Status, r map[string]Reached) { s.Core.Seats[2], r["c"] = Seat{Entry: "c"}, silent }, []string{"the seat of c was never taken, and no node answers", "remove the entry"}, ""},
+		{"a seat was never taken", func(s *Status, r map[string]Reached) { s.Core.Seats[2], r["c"] = Seat{Entry: "c"}, silent }, []string{"nobody has the seat of c, and no node answers", "remove the entry"}, ""},
 		{"a node waits for its seat", func(s *Status, r map[string]Reached) {
 			s.Core.Seats[2], r["c"] = Seat{Entry: "c"}, fresh("9", "a", "b", "c")
 		}, []string{`"n9" answers at c, and has no seat yet`}, ""},

@@ -95,5 +95,5 @@
 //   - A node tells after a dial that succeeds. While names cannot be resolved for long, no report is fresh, and
 //     the core decides nothing; shards go on.
 //   - Of three entries one is gone for good, and another node restarts before the seat of the first is vacant (see
-//     Machine.Gone): both wait for a process at that entry. The shards could go on from what the third one knows.
+//     Machine.Gone): both wait for a process at that entry, or are restarted with a list without it. The shards could go on from what the third one knows.
 package seat
