@@ -19,7 +19,7 @@ const changeWait = 30 * time.Second
 func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
 	limit := n.limit(ctx, changeWait)
 	var steps [][2]string
-	if err := n.try(func(l *shardLoop) error { steps = l.core.seat.Steps(add, remove); return nil }); err != nil {
+	if err := n.try(func(l *shardLoop) (err error) { steps, err = l.core.seat.Steps(add, remove); return err }); err != nil {
 		return n.because(err)
 	}
 	for _, s := range steps {

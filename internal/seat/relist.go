@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // Relist is a change: the list is to become another one, on an operator's word (see core.Table.Order). It is proposed only
@@ -71,6 +73,9 @@ func relisted(t *core.Table, add, remove string) ([]string, error) {
 	if remove != "" && !slices.Contains(list, remove) && !slices.Contains(was, remove) {
 		return nil, fmt.Errorf("%w: %q is no entry of the core, which has %q", fault.ErrInvalidOption, remove, list)
 	}
+	if err := leadsBack(list, add); err != nil {
+		return nil, err
+	}
 	if add != "" {
 		list = append(list, add)
 	}
@@ -82,6 +87,18 @@ func relisted(t *core.Table, add, remove string) ([]string, error) {
 		}
 	}
 	return list, nil
+}
+
+// leadsBack returns an error if a dial of an entry that is to be added to a list would reach whichever node dials it: each node of
+// the core would be at two entries, and end. To a list that is all on loopback, so of one machine, another entry on loopback may be
+// added.
+func leadsBack(list []string, add string) error {
+	host, _, err := net.SplitHostPort(add)
+	elsewhere := !founding.AllLoopback(list) && founding.AllLoopback([]string{add})
+	if err != nil || slices.Contains(list, add) || !elsewhere && !transport.IsWildcard(host) {
+		return nil
+	}
+	return fmt.Errorf("%w: %q leads each node to itself: write the entry as the other nodes reach it", fault.ErrInvalidOption, add)
 }
 
 // mayOrder returns why a list may not be ordered now, or nil. The error wraps errLater if that may pass.
@@ -154,23 +171,27 @@ func (m *Machine) WithdrawRelist(o Relist) {
 }
 
 // Steps returns the changes, one after the other, by which one entry is added and another one removed: pairs of what to add and
-// what to remove. A list of three or fewer does not do both at once. It grows first, unless the node that goes is gone.
-func (m *Machine) Steps(add, remove string) [][2]string {
+// what to remove. A list of three or fewer does not do both at once. It grows first, unless the node that goes is gone. The error
+// wraps ErrInvalidOption: the entry cannot be added, so none is to be removed for it.
+func (m *Machine) Steps(add, remove string) ([][2]string, error) {
 	t := m.acceptor.Table()
 	if t == nil || add == "" || remove == "" || len(t.Seats) > 3 || len(t.Seats) == 1 {
-		return [][2]string{{add, remove}}
+		return [][2]string{{add, remove}}, nil
+	}
+	if err := leadsBack(t.List(), add); err != nil {
+		return nil, err
 	}
 	i := slices.Index(t.List(), remove)
 	switch {
 	case i < 0:
-		return [][2]string{{add, ""}}
+		return [][2]string{{add, ""}}, nil
 	case slices.Contains(t.List(), add):
-		return [][2]string{{"", remove}}
+		return [][2]string{{"", remove}}, nil
 	}
 	if s := t.Seats[i]; len(t.Seats) == 3 && (s.Node.ID == 0 || s.Ended || m.silent(s.Node.ID) == nil) {
-		return [][2]string{{"", remove}, {add, ""}}
+		return [][2]string{{"", remove}, {add, ""}}, nil
 	}
-	return [][2]string{{add, ""}, {"", remove}}
+	return [][2]string{{add, ""}, {"", remove}}, nil
 }
 
 // heeding is what a node does about an order.

@@ -200,6 +200,9 @@ func TestRefusedOrders(t *testing.T) {
 		says        string
 	}{
 		{"no such entry", 3, nil, "", "x:1", fault.ErrInvalidOption, "is no entry"},
+		{"an entry on loopback", 3, nil, "127.0.0.1:7946", "", fault.ErrInvalidOption, `"127.0.0.1:7946" leads each node to itself`},
+		{"in place of another one", 4, nil, "localhost:7946", "10.0.0.4:7946", fault.ErrInvalidOption, `"localhost:7946" leads each node to itself`},
+		{"all interfaces", 3, nil, "0.0.0.0:7946", "", fault.ErrInvalidOption, `"0.0.0.0:7946" leads each node to itself`},
 		{"not an entry", 3, nil, "a b", "", fault.ErrInvalidOption, "one with a blank"},
 		{"the only entry", 1, nil, "x:1", "10.0.0.1:7946", fault.ErrUnchanged, "from [10.0.0.1:7946] to [x:1]"},
 		{"all entries", 1, nil, "", "10.0.0.1:7946", fault.ErrUnchanged, "only entry"},
@@ -316,13 +319,43 @@ func TestSteps(t *testing.T) {
 		{w.list[1], w.list[2], [][2]string{{"", w.list[2]}}},
 		{"x", "gone", [][2]string{{"x", ""}}},
 	} {
-		equal(t, tt.want, p.m.Steps(tt.add, tt.remove))
+		equal(t, tt.want, steps(t, p.m, tt.add, tt.remove))
 	}
 	w.kill(w.list[2])
 	w.run(5 * time.Second)
-	equal(t, [][2]string{{"", w.list[2]}, {"x", ""}}, p.m.Steps("x", w.list[2]))
-	equal(t, [][2]string{{"x", w.list[2]}}, keeping(t, 4).procs[w.list[0]].m.Steps("x", w.list[2]))
-	equal(t, [][2]string{{"x", w.list[0]}}, keeping(t, 1).procs[w.list[0]].m.Steps("x", w.list[0]))
+	equal(t, [][2]string{{"", w.list[2]}, {"x", ""}}, steps(t, p.m, "x", w.list[2]))
+	equal(t, [][2]string{{"x", w.list[2]}}, steps(t, keeping(t, 4).procs[w.list[0]].m, "x", w.list[2]))
+	equal(t, [][2]string{{"x", w.list[0]}}, steps(t, keeping(t, 1).procs[w.list[0]].m, "x", w.list[0]))
+
+	// Nothing is removed for an entry that cannot be added.
+	_, err := p.m.Steps("127.0.0.1:7946", w.list[2])
+	holds(t, errors.Is(err, fault.ErrInvalidOption), err)
+}
+
+func steps(t *testing.T, m *Machine, add, remove string) [][2]string {
+	t.Helper()
+	all, err := m.Steps(add, remove)
+	holds(t, err == nil, err)
+	return all
+}
+
+// A list that is all on loopback, of one machine, grows by another port of it, and keeps an entry that it has.
+func TestListsOnLoopback(t *testing.T) {
+	for _, tt := range []struct {
+		list []string
+		add  string
+		want bool
+	}{
+		{[]string{"127.0.0.1:1", "localhost:2"}, "127.0.0.1:3", true},
+		{[]string{"127.0.0.1:1", "localhost:2"}, "10.0.0.1:1", true},
+		{[]string{"127.0.0.1:1", "localhost:2"}, "[::]:3", false},
+		{[]string{"10.0.0.1:1", "127.0.0.1:1"}, "127.0.0.1:1", true},
+		{[]string{"10.0.0.1:1", "10.0.0.2:1"}, "[::1]:1", false},
+		{[]string{"10.0.0.1:1", "10.0.0.2:1"}, "", true},
+	} {
+		err := leadsBack(tt.list, tt.add)
+		holds(t, (err == nil) == tt.want, tt, err)
+	}
 }
 
 // In random worlds an operator changes the list again and again, by any node, while processes end at any moment and come back by
