@@ -356,6 +356,9 @@ func TestRefusedChanges(t *testing.T) {
 	refused("a", "", "x", mesh.ErrInvalidOption, `"x:7300" is no entry`)
 	refused("a", "", "", mesh.ErrInvalidOption)
 	refused("a", "d", "d", mesh.ErrInvalidOption)
+	refused("a", "b", "b:7300", mesh.ErrInvalidOption, `"b:7300" and "b:7300"`)
+	refused("a", "127.0.0.1", "", mesh.ErrInvalidOption, "leads each node to itself")
+	refused("a", "127.0.0.1", "c", mesh.ErrInvalidOption, "leads each node to itself")
 	refused("a", "d:x", "", mesh.ErrInvalidOption)
 	if err := f.change("a", "c", ""); err != nil {
 		t.Errorf("to add what is there: %v", err)

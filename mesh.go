@@ -340,7 +340,8 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 //
 // Entries are written as in the list of seeds. Call it on any node of the core that stays. Errors:
 //
-//   - [ErrNoSeat]: this node has no seat in the core; [ErrInvalidOption]: the list has no such entry to remove
+//   - [ErrNoSeat]: this node has no seat in the core; [ErrInvalidOption]: the list has no such entry to remove, or the entry
+//     to add leads each node to itself, as one on loopback does in a list of other machines
 //   - [ErrUnchanged]: the list cannot change so, and nothing has changed. The text names both lists, and says why: a node that stays
 //     has no state directory, so change the list by restarts; a node has ended, so replace or remove that first; or the
 //     only entry is to be replaced, and the list must grow first
@@ -355,8 +356,6 @@ func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
 		return invalid("the context", "nil", "a context")
 	case n.isZero():
 		return ErrClosed
-	case add == "" && remove == "" || add == remove:
-		return invalid("what to add and to remove", fmt.Sprintf("%q and %q", brief(add), brief(remove)), "one entry, or two different ones")
 	}
 	for _, e := range []*string{&add, &remove} {
 		if *e == "" {
@@ -367,6 +366,9 @@ func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
 			return invalid("the entry", fmt.Sprintf("%q", brief(*e)), err.Error())
 		}
 		*e = addr
+	}
+	if add == remove {
+		return invalid("what to add and to remove", fmt.Sprintf("%q and %q", brief(add), brief(remove)), "one entry, or two different ones")
 	}
 	return n.node.ChangeCore(ctx, add, remove)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -249,10 +249,15 @@ func (f *operatorFlags) run(ctx context.Context, args []string, c console, do fu
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(c.err, "%s: %v (see -help)\n", f.Name(), err)
-		return exitUsage
+		return f.misused(c, err)
 	}
 	return do()
+}
+
+// misused says what is wrong with the arguments.
+func (f *operatorFlags) misused(c console, err error) int {
+	fmt.Fprintf(c.err, "%s: %v (see -help)\n", f.Name(), err)
+	return exitUsage
 }
 
 // failed says why a node did not do what it was asked for.
@@ -320,8 +325,7 @@ func (f *operatorFlags) check(ctx context.Context, c console) int {
 func (f *operatorFlags) declareDead(ctx context.Context, c console) int {
 	entry, err := address(f.args[0])
 	if err != nil {
-		fmt.Fprintf(c.err, "%s: %v (see -help)\n", f.Name(), err)
-		return exitUsage
+		return f.misused(c, err)
 	}
 	// What the node waits for is known a moment before this command gives up.
 	s, err := f.ask(ctx, f.addr, operator.Question{Verb: operator.DeclareDead, Entry: entry, Wait: f.timeout}, f.timeout+5*time.Second)
@@ -353,16 +357,21 @@ func (f *operatorFlags) forces() {
 // change changes the list of the core. Before that it makes sure that a node answers at the entry to be added: one that is
 // misspelt would be waited for.
 func (f *operatorFlags) change(ctx context.Context, c console, add, remove string) int {
+	if slices.Contains(f.args, "") { // an unset variable; the node would take it for none
+		return f.misused(c, errors.New("an entry is empty"))
+	}
 	for _, e := range []*string{&add, &remove} {
 		if *e == "" {
 			continue
 		}
 		addr, err := address(*e)
-		if err != nil || add == remove {
-			fmt.Fprintf(c.err, "%s: %v (see -help)\n", f.Name(), cmp.Or(err, errors.New("the two entries are the same")))
-			return exitUsage
+		if err != nil {
+			return f.misused(c, err)
 		}
 		*e = addr
+	}
+	if add == remove {
+		return f.misused(c, fmt.Errorf("the two entries are the same: %s", add))
 	}
 	if add != "" && !f.force {
 		if err := f.answers(ctx, add); err != nil {

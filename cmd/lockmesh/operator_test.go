@@ -164,12 +164,19 @@ func TestOperatorFlags(t *testing.T) {
 		{"core declare-dead -timeout 2s :", "is no address"},
 		{"core add a b", `unexpected argument "b"`},
 		{"core replace a", "an argument is missing"},
-		{"core replace a a", "the two entries are the same"},
+		{"core replace a a", "the two entries are the same: a:7300"},
+		{"core replace a a:7300", "the two entries are the same: a:7300"},
+		{"core replace ::1 [::1]:7300", "the two entries are the same: [::1]:7300"},
 		{"core remove :", "is no address"},
 	} {
 		code, out, err := lockmesh(t, strings.Fields(tt.args)...)
 		if code != exitUsage || out != "" || !strings.Contains(err, tt.want) {
 			t.Errorf("%s: code %d\n%s\n%s\nwant an error that has %q", tt.args, code, out, err, tt.want)
+		}
+	}
+	for _, args := range [][]string{{"core", "add", ""}, {"core", "replace", "", "a"}, {"core", "replace", "a", ""}} {
+		if code, out, err := lockmesh(t, args...); code != exitUsage || out != "" || !strings.Contains(err, "an entry is empty") {
+			t.Errorf("%q: code %d\n%s\n%s", args, code, out, err)
 		}
 	}
 	for _, args := range []string{"core -help", "core ls -help", "core help", "status -help"} {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/fault"
@@ -17,6 +18,9 @@ const changeWait = 30 * time.Second
 // ErrInvalidOption or ErrUnchanged; ErrUnfinished, with the error of ctx if that has ended; and the reason if the
 // node ends meanwhile.
 func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
+	if add != "" && add == remove {
+		return fmt.Errorf("%w: %q is to be added and removed", fault.ErrInvalidOption, add)
+	}
 	limit := n.limit(ctx, changeWait)
 	var steps [][2]string
 	if err := n.try(func(l *shardLoop) (err error) { steps, err = l.core.seat.Steps(add, remove); return err }); err != nil {

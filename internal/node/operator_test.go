@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/operator"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/transport"
@@ -67,6 +68,15 @@ func TestOperatorsQuestions(t *testing.T) {
 	b.node.Receive(asker, transport.KindControl, []byte{ctlAsk, 0x90})
 	if b.run(); !slices.Contains(b.words, "disconnect 99") {
 		t.Errorf("after a malformed question: %q", b.words)
+	}
+}
+
+// An operator's command may ask to add and to remove one entry. It would be removed.
+func TestOneEntryToAddAndRemove(t *testing.T) {
+	b := newBench(t, Config{}, nodeA, nodeB, nodeC)
+	err := b.node.ChangeCore(t.Context(), "c:1", "c:1")
+	if !errors.Is(err, fault.ErrInvalidOption) || !strings.Contains(err.Error(), `"c:1" is to be added and removed`) {
+		t.Errorf("ChangeCore = %v", err)
 	}
 }
 
