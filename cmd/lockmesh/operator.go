@@ -332,7 +332,7 @@ func (f *operatorFlags) declareDead(ctx context.Context, c console) int {
 	if err != nil {
 		return f.failed(c, err)
 	}
-	return f.print(c, s.Core, func(w io.Writer) { fmt.Fprintf(w, "the core takes the node at %s for dead\n", entry) })
+	return f.print(c, s.Core, func(w io.Writer) { printDeclared(w, s.Core, entry) })
 }
 
 // answers returns nil as soon as a node answers at an address, which may have been started just now.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/internal/operator"
 	"github.com/lockmesh/mesh/internal/testca"
 )
 
@@ -119,6 +120,7 @@ func TestOperatorChangesTheList(t *testing.T) {
 	soon(t, exitFailed, "is to be started first", "core", "add", "-timeout", "1s", "-node", a, extra)
 	soon(t, exitOK, "no node has come to "+extra, "core", "add", "-force", extra, "-node", a)
 	soon(t, exitFailed, "nobody has the seat of "+extra, "core", "check", a)
+	soon(t, exitOK, "there is nothing to declare", "core", "declare-dead", "-node", a, extra)
 	soon(t, exitOK, "the list of the core is "+a+" "+b+",", "core", "remove", "-node", b, extra)
 	startAt(t, extra, list, keeps())
 	soon(t, exitOK, "and all of its nodes keep it", "core", "add", "-node", b, extra)
@@ -183,5 +185,43 @@ func TestOperatorFlags(t *testing.T) {
 		if code, out, err := lockmesh(t, strings.Fields(args)...); code != exitOK || !strings.HasPrefix(out, "usage: lockmesh") || err != "" {
 			t.Errorf("%s: code %d\n%s\n%s", args, code, out, err)
 		}
+	}
+}
+
+// What has become of each seat is told apart, and so is what came of a declaration.
+func TestPrintSeats(t *testing.T) {
+	list := []string{"a:1", "b:1", "c:1", "d:1", "e:1"}
+	c := &operator.Core{Name: "blue", Mesh: "ff", Seats: []operator.Seat{
+		{Entry: "a:1", ID: "1", Name: "ann", List: list, Connected: true},
+		{Entry: "b:1", ID: "2", Name: "bob", List: list[:4]},
+		{Entry: "c:1", ID: "3", Name: "cat", List: list, Ended: true},
+		{Entry: "d:1", List: list},
+		{Entry: "e:1"},
+	}}
+	var b strings.Builder
+	printCore(&b, c)
+	const seats = `mesh blue, ff: 0 shards with 0 voters each
+entry  node  id  state
+a:1    ann   1   connected
+b:1    bob   2   not connected, has the list [a:1 b:1 c:1 d:1]
+c:1    cat   3   declared dead
+d:1              vacant: its node is silent
+e:1              no node has come yet
+`
+	if b.String() != seats {
+		t.Errorf("printed\n%s\nwant\n%s", b.String(), seats)
+	}
+	b.Reset()
+	for _, entry := range []string{"a:1", "c:1", "d:1", "e:1", "f:1"} {
+		printDeclared(&b, c, entry)
+	}
+	const declared = `another node has the seat of a:1 by now
+the core takes the node at c:1 for dead
+no node has the seat of d:1: there is nothing to declare
+no node has the seat of e:1: there is nothing to declare
+the core has no entry f:1 any more
+`
+	if b.String() != declared {
+		t.Errorf("printed\n%s\nwant\n%s", b.String(), declared)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -49,6 +50,8 @@ func printCore(w io.Writer, c *operator.Core) {
 	for _, s := range c.Seats {
 		state := "connected"
 		switch {
+		case s.Vacant():
+			state = "vacant: its node is silent"
 		case s.ID == "":
 			state = "no node has come yet"
 		case s.Ended:
@@ -67,6 +70,22 @@ func printCore(w io.Writer, c *operator.Core) {
 	}
 	if c.Unfinished != "" {
 		fmt.Fprintf(w, "the next change of the list waits: %s\n", c.Unfinished)
+	}
+}
+
+// printDeclared says what came of the word that the node at an entry is dead: nothing, if no node had the seat, or another one has
+// it by now.
+func printDeclared(w io.Writer, c *operator.Core, entry string) {
+	i := slices.Index(c.Entries(), entry)
+	switch {
+	case i < 0:
+		fmt.Fprintf(w, "the core has no entry %s any more\n", entry)
+	case c.Seats[i].ID == "":
+		fmt.Fprintf(w, "no node has the seat of %s: there is nothing to declare\n", entry)
+	case c.Seats[i].Ended:
+		fmt.Fprintf(w, "the core takes the node at %s for dead\n", entry)
+	default:
+		fmt.Fprintf(w, "another node has the seat of %s by now\n", entry)
 	}
 }
 

@@ -35,7 +35,7 @@ type Inspected interface {
 	// Mesh names the mesh that the node belongs to; zero: none yet, or no more.
 	Mesh() uint64
 	// Seats returns the node that has the seat of each entry of the mesh's list, as far as this one knows; zero: none
-	// yet. Nil if it knows of no mesh.
+	// yet, or none any more: the one that had it is silent. Nil if it knows of no mesh.
 	Seats() []transport.ID
 	// Entries returns the entries of the mesh's list, as far as this node knows, in the order of Seats. Nil if it knows of no mesh.
 	Entries() []string

@@ -120,6 +120,8 @@ func (c *checking) seat(seat Seat) {
 	switch {
 	case seat.Ended:
 		c.problem(startOne+", or remove the entry", "node %q of %s was declared dead, and no other one has its seat yet", seat.Name, seat.Entry)
+	case r.Status == nil && seat.Vacant():
+		c.problem(startOne+", or replace or remove the entry", "the seat of %s is vacant: its node is silent, and no node answers there%s", seat.Entry, because(r.Err))
 	case r.Status == nil && seat.ID == "":
 		c.problem(startOne+", or remove the entry", "nobody has the seat of %s, and no node answers there%s", seat.Entry, because(r.Err))
 	case r.Status == nil:
@@ -127,6 +129,8 @@ func (c *checking) seat(seat Seat) {
 	case r.Status.ID == seat.ID:
 		if m := r.Status.Core; m != nil && m.Mesh != c.s.Core.Mesh {
 			c.problem("", "node %q at %s is in another mesh: %s", seat.Name, seat.Entry, m.Mesh)
+		} else if !seat.Connected {
+			c.problem("look at the network between the two", "node %q of %s answers, and is not connected with node %q, which was asked", seat.Name, seat.Entry, c.s.Name)
 		}
 	case r.Status.Entry != "" && r.Status.Entry != seat.Entry:
 		c.problem("list each node by a name of its own", "node %q answers at %s, whose entry is %s", r.Status.Name, seat.Entry, r.Status.Entry)

@@ -43,6 +43,11 @@ func TestCheck(t *testing.T) {
 			[]string{"1 of the 3 nodes that have a seat answer, and 2 must", `"n2" of b does not answer`, `"n3" of c does not answer`}, ""},
 		{"a node was declared dead", func(s *Status, r map[string]Reached) { s.Core.Seats[2].Ended = true }, []string{`"n3" of c was declared dead`}, ""},
 		{"a seat was never taken", func(s *Status, r map[string]Reached) { s.Core.Seats[2], r["c"] = Seat{Entry: "c"}, silent }, []string{"nobody has the seat of c, and no node answers", "remove the entry"}, ""},
+		{"a seat is vacant", func(s *Status, r map[string]Reached) {
+			s.Core.Seats[2], r["c"] = Seat{Entry: "c", List: []string{"a", "b", "c"}}, silent
+		}, []string{"the seat of c is vacant: its node is silent, and no node answers there: refused", "replace or remove the entry"}, ""},
+		{"a node is cut off from the one that is asked", func(s *Status, r map[string]Reached) { s.Core.Seats[1].Connected = false },
+			[]string{`node "n2" of b answers, and is not connected with node "n1", which was asked`, "the network between the two"}, ""},
 		{"a node waits for its seat", func(s *Status, r map[string]Reached) {
 			s.Core.Seats[2], r["c"] = Seat{Entry: "c"}, fresh("9", "a", "b", "c")
 		}, []string{`"n9" answers at c, and has no seat yet`}, ""},

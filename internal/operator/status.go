@@ -56,13 +56,16 @@ type Core struct {
 // Seat is the place of an entry in the core.
 type Seat struct {
 	Entry     string   `json:"entry"`
-	ID        string   `json:"id,omitempty"` // of the node that has it; empty: none had it yet
+	ID        string   `json:"id,omitempty"` // of the node that has it; empty: none had it yet, or it is vacant
 	Name      string   `json:"name,omitempty"`
 	Addr      string   `json:"addr,omitempty"`
-	List      []string `json:"list,omitempty"` // with which that node was started, or that it keeps
+	List      []string `json:"list,omitempty"` // with which that node was started, or that it keeps; of a vacant seat, the one that had it
 	Ended     bool     `json:"ended"`          // it is known to have ended, and another one has not come yet
 	Connected bool     `json:"connected"`      // with the node that tells this, or that node itself
 }
+
+// Vacant reports whether the node that had the seat is silent, and the others decide without it. It may come back.
+func (s *Seat) Vacant() bool { return s.ID == "" && len(s.List) > 0 }
 
 // Entries returns the core's list.
 func (c *Core) Entries() (list []string) {
