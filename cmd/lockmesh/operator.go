@@ -39,7 +39,7 @@ it needs (mesh.WithStateDir). Start the node at a new entry first, with the next
 or fewer, with the list of now and its own entry. If a command fails halfway, repeat it; to take a change back, make
 the opposite one. Afterwards make the list the seeds of all processes: they count again once you have changed them.
 
-The node that is asked is at ADDRESS, or as -node says; any node of the mesh will do for ls and check, and a node of
+The node that is asked is at ADDRESS, or as -node says; any node that has a port will do for ls and check, and a node of
 the core for what changes something. It answers before the mesh is founded, too. An ADDRESS is host:port, or a host (port 7300).
 The exit status is 0, 1 if it failed or check found a problem, and 2 if the arguments make no sense.
 
@@ -84,15 +84,27 @@ func newOperatorFlags(name, usage string, positional int, address bool) *operato
 	return f
 }
 
+// explain prints the usage, with the flags.
+func (f *operatorFlags) explain(w io.Writer) {
+	fmt.Fprint(w, f.usage)
+	f.SetOutput(w)
+	f.PrintDefaults()
+}
+
+// explainCore prints the usage of lockmesh core, with the flags of all its commands.
+func explainCore(w io.Writer) {
+	f := newOperatorFlags("core", coreUsage, 0, true)
+	f.forces()
+	f.explain(w)
+}
+
 // read reads the arguments. Its error says what is wrong with them; flag.ErrHelp, that the usage was asked for, which
 // goes to out.
 func (f *operatorFlags) read(args []string, out io.Writer) error {
 	for rest := args; ; { // flags may come before, between and after the arguments
 		if err := f.Parse(rest); err != nil {
 			if errors.Is(err, flag.ErrHelp) {
-				fmt.Fprint(out, f.usage)
-				f.SetOutput(out)
-				f.PrintDefaults()
+				f.explain(out)
 			}
 			return err
 		}
@@ -121,16 +133,17 @@ func (f *operatorFlags) read(args []string, out io.Writer) error {
 	return err
 }
 
-// address returns host:port of an address or a host.
+// address returns host:port of an address or a host at which a node can be.
 func address(s string) (string, error) {
-	bare := strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
+	addr, bare := s, strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
 	if net.ParseIP(bare) != nil || !strings.Contains(s, ":") {
-		s = net.JoinHostPort(bare, strconv.Itoa(mesh.DefaultPort))
+		addr = net.JoinHostPort(bare, strconv.Itoa(mesh.DefaultPort))
 	}
-	if host, port, err := net.SplitHostPort(s); err != nil || host == "" || port == "" {
-		return "", fmt.Errorf("%q is no address: want host:port, or a host", s)
+	host, port, err := net.SplitHostPort(addr)
+	if n, portErr := strconv.Atoi(port); err != nil || transport.IsWildcard(host) || portErr != nil || n < 1 || n > 65535 {
+		return "", fmt.Errorf("%q is no address of a node: want host:port, or a host", s)
 	}
-	return s, nil
+	return addr, nil
 }
 
 // tls returns what the flags say of TLS; nil: there is none.
@@ -209,12 +222,12 @@ func runStatus(ctx context.Context, args []string, c console) int {
 // runCore is lockmesh core.
 func runCore(ctx context.Context, args []string, c console) int {
 	if len(args) == 0 {
-		fmt.Fprint(c.err, coreUsage)
+		explainCore(c.err)
 		return exitUsage
 	}
 	switch name, args := args[0], args[1:]; name {
 	case "help", "-h", "-help", "--help":
-		fmt.Fprint(c.out, coreUsage)
+		explainCore(c.out)
 		return exitOK
 	case "ls":
 		f := newOperatorFlags("core ls", coreUsage, 0, true)
@@ -222,15 +235,13 @@ func runCore(ctx context.Context, args []string, c console) int {
 	case "check":
 		f := newOperatorFlags("core check", coreUsage, 0, true)
 		return f.run(ctx, args, c, func() int { return f.check(ctx, c) })
-	case "add", "remove":
-		f := newOperatorFlags("core "+name, coreUsage, 1, false)
+	case "add":
+		f := newOperatorFlags("core add", coreUsage, 1, false)
 		f.forces()
-		return f.run(ctx, args, c, func() int {
-			if name == "add" {
-				return f.change(ctx, c, f.args[0], "")
-			}
-			return f.change(ctx, c, "", f.args[0])
-		})
+		return f.run(ctx, args, c, func() int { return f.change(ctx, c, f.args[0], "") })
+	case "remove":
+		f := newOperatorFlags("core remove", coreUsage, 1, false)
+		return f.run(ctx, args, c, func() int { return f.change(ctx, c, "", f.args[0]) })
 	case "replace":
 		f := newOperatorFlags("core replace", coreUsage, 2, false)
 		f.forces()
@@ -239,7 +250,8 @@ func runCore(ctx context.Context, args []string, c console) int {
 		f := newOperatorFlags("core declare-dead", coreUsage, 1, false)
 		return f.run(ctx, args, c, func() int { return f.declareDead(ctx, c) })
 	}
-	fmt.Fprintf(c.err, "lockmesh core: no command %q\n%s", args[0], coreUsage)
+	fmt.Fprintf(c.err, "lockmesh core: no command %q\n", args[0])
+	explainCore(c.err)
 	return exitUsage
 }
 
@@ -351,7 +363,7 @@ func (f *operatorFlags) answers(ctx context.Context, addr string) (err error) {
 }
 
 func (f *operatorFlags) forces() {
-	f.BoolVar(&f.force, "force", false, "add an entry at which no node answers yet")
+	f.BoolVar(&f.force, "force", false, "with add and replace: do not look whether a node answers at the new entry, nor wait for it to join")
 }
 
 // change changes the list of the core. Before that it makes sure that a node answers at the entry to be added: one that is

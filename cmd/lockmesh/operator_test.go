@@ -157,10 +157,17 @@ func TestOperatorFlags(t *testing.T) {
 		{"status -timeout 1h a", "-timeout"},
 		{"status -timeout 1ms a", "-timeout"},
 		{"status :7", `":7" is no address`},
+		{"status a:0", `"a:0" is no address`},
+		{"status a:65536", `"a:65536" is no address`},
+		{"status a:http", `"a:http" is no address`},
+		{"status 0.0.0.0", `"0.0.0.0" is no address`},
+		{"status [::]:7300", `"[::]:7300" is no address`},
 		{"status -ca x a", "go together"},
 		{fmt.Sprintf("status -ca %[1]s -cert %[1]s -key %[1]s a", file), "-cert and -key"},
 		{"core", "usage: lockmesh core"},
+		{"core", "-timeout long"},
 		{"core mend", `no command "mend"`},
+		{"core mend", "-timeout long"},
 		{"core declare-dead", "an argument is missing"},
 		{"core declare-dead a b", `unexpected argument "b"`},
 		{"core declare-dead -timeout 2s :", "is no address"},
@@ -170,6 +177,9 @@ func TestOperatorFlags(t *testing.T) {
 		{"core replace a a:7300", "the two entries are the same: a:7300"},
 		{"core replace ::1 [::1]:7300", "the two entries are the same: [::1]:7300"},
 		{"core remove :", "is no address"},
+		{"core remove a:0", `"a:0" is no address`},
+		{"core remove -force a", "-force"},
+		{"core add 0.0.0.0:7300", `"0.0.0.0:7300" is no address`},
 	} {
 		code, out, err := lockmesh(t, strings.Fields(tt.args)...)
 		if code != exitUsage || out != "" || !strings.Contains(err, tt.want) {
@@ -182,7 +192,7 @@ func TestOperatorFlags(t *testing.T) {
 		}
 	}
 	for _, args := range []string{"core -help", "core ls -help", "core help", "status -help"} {
-		if code, out, err := lockmesh(t, strings.Fields(args)...); code != exitOK || !strings.HasPrefix(out, "usage: lockmesh") || err != "" {
+		if code, out, err := lockmesh(t, strings.Fields(args)...); code != exitOK || !strings.HasPrefix(out, "usage: lockmesh") || !strings.Contains(out, "-timeout long") || err != "" {
 			t.Errorf("%s: code %d\n%s\n%s", args, code, out, err)
 		}
 	}
