@@ -367,7 +367,7 @@ func (m *Machine) answered(now time.Duration, e *entry, peer transport.Hello) {
 	}
 	if e.node != 0 && !e.back {
 		m.log(slog.LevelInfo, "another node answers at an entry",
-			slog.String("entry", e.addr), slog.String("node", peer.Name), slog.String("id", peer.ID.String()))
+			slog.String("entry", e.addr), slog.String("peer", peer.Name), slog.String("id", peer.ID.String()))
 	}
 	m.book.peer(peer.ID)
 	m.book.answers(e, peer.ID)

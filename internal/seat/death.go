@@ -133,7 +133,7 @@ func (m *Machine) said(text string, d Died, node env.Member) {
 }
 
 func attrsOf(d Died, node env.Member) []slog.Attr {
-	return []slog.Attr{slog.String("entry", d.Entry), slog.String("node", node.Name), slog.String("id", d.Node.String())}
+	return []slog.Attr{slog.String("entry", d.Entry), slog.String("peer", node.Name), slog.String("id", d.Node.String())}
 }
 
 // Undecided returns why a Died has no effect yet, or nil if it has, or is about a node that has lost its seat.

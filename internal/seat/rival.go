@@ -150,7 +150,7 @@ func (m *Machine) differs(t *core.Table) error {
 }
 
 func coreDiffers(list []string, t *core.Table) error {
-	return fmt.Errorf("%w: node list %q, and the mesh %016x has %q", fault.ErrCoreDiffers, list, t.Mesh, t.List())
+	return fmt.Errorf("%w: the list here is %q, and mesh %016x has %q", fault.ErrCoreDiffers, list, t.Mesh, t.List())
 }
 
 // stranger returns why this node's mesh never ends for the mesh of t, which answers at one of its entries, or nil. A
@@ -231,7 +231,7 @@ func (m *Machine) raised(from transport.ID, floor uint64) (revisions []uint64) {
 	}
 	if above := min(floor, maxFloor-revisionJump) + revisionJump; above > m.raise {
 		m.raise = above
-		m.log(slog.LevelWarn, "a later mesh of this name gives way to this one", slog.String("node", from.String()))
+		m.log(slog.LevelWarn, "a later mesh of this name gives way to this one", slog.String("peer", from.String()))
 	}
 	for i := range m.acceptor.Table().Shards {
 		r := uint64(0)

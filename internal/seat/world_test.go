@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -85,6 +86,7 @@ type proc struct {
 	cuts   []Cut
 	failed error
 	logs   []string
+	said   map[string]Log // the last with each text
 	judged *core.Table
 
 	discoveries int // that it asked for
@@ -162,7 +164,7 @@ func (w *world) note(format string, args ...any) {
 // boot starts a process at an address, with the list, in place of the one that was there.
 func (w *world) boot(addr string, change ...func(*Config)) *proc {
 	w.kill(addr)
-	p := &proc{id: transport.ID(w.rng.Uint64() | 1), born: len(w.byID), addr: addr, alive: true, links: map[transport.ID]time.Duration{}}
+	p := &proc{id: transport.ID(w.rng.Uint64() | 1), born: len(w.byID), addr: addr, alive: true, links: map[transport.ID]time.Duration{}, said: map[string]Log{}}
 	cfg := Config{
 		Self: env.Member{ID: p.id, Name: addr, Addr: addr}, List: slices.Clone(w.list), Rand: w.rng.Uint64(),
 		Found: true, Wants: founding.Options{Shards: 4}, Place: func(seats []core.Seat, p founding.Params) func(int) []transport.ID {
@@ -316,6 +318,10 @@ func (w *world) input(p *proc, input func() []Output) {
 			w.err = fmt.Errorf("%s drops %v: %w", p.addr, o.Peer, o.Err)
 		case Log:
 			p.logs = append(p.logs, o.Text)
+			p.said[o.Text] = o
+			if slices.ContainsFunc(o.Attrs, func(a slog.Attr) bool { return a.Key == "node" }) {
+				w.err = fmt.Errorf("%s logs %q with a node, and every line says which one logs it", p.addr, o.Text)
+			}
 			w.note("%s: %s %v", p.addr, o.Text, o.Attrs)
 		case State:
 			p.state, w.changed = o, true
