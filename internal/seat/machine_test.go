@@ -689,6 +689,8 @@ func TestWaiting(t *testing.T) {
 	p := w.boot(w.list[0])
 	w.run(25 * time.Second)
 	equal(t, 3, strings.Count(strings.Join(p.logs, "\n"), "the core waits"))
+	equal(t, "[10.0.0.2:7946 10.0.0.3:7946]", p.attr("the core waits", "missing"))
+	equal(t, advice, p.attr("the core waits", "advice"))
 	holds(t, strings.HasPrefix(p.m.Waiting(), "no answer at 10.0.0.2:7946"), p.m.Waiting())
 }
 

@@ -35,6 +35,16 @@ func (p *proc) logged(text string) (n int) {
 	return n
 }
 
+// attr returns an attribute of the last line with a text; "" if it has none.
+func (p *proc) attr(text, key string) string {
+	for _, a := range p.said[text].Attrs {
+		if a.Key == key {
+			return a.Value.String()
+		}
+	}
+	return ""
+}
+
 // Promise: C5: an operator ends the quiet time by any node, also by a client, whichever node of the core it asks and whatever is
 // lost; all learn of it, and nothing of an earlier mesh makes a generation quiet that begins later, but the mesh's own leases do.
 func TestEndQuiet(t *testing.T) {

@@ -112,8 +112,15 @@ func (m *Machine) relived(before, t *core.Table) {
 	if before == nil || before.Mesh != t.Mesh || before.Params == t.Params {
 		return
 	}
-	p := t.Params
-	m.log(slog.LevelInfo, "for how long leases may last has changed", slog.Duration("MaxTTL", p.MaxTTL), slog.Duration("to be", p.Limit()), slog.Duration("quiet", p.Quiet()))
+	p, text := t.Params, "MaxTTL has changed"
+	if p.MaxTTL == before.Params.MaxTTL { // a raise is noted, or leases that were longer are over
+		text = "a change of MaxTTL goes on"
+	}
+	attrs := []slog.Attr{slog.Duration("MaxTTL", p.MaxTTL)}
+	if p.Raise != 0 {
+		attrs = append(attrs, slog.Duration("raiseTo", p.Raise))
+	}
+	m.log(slog.LevelInfo, text, append(attrs, slog.Duration("quiet", p.Quiet()))...)
 }
 
 // relive returns t with what is due of a change of MaxTTL: a raise that all know of comes into force; and leases that were

@@ -51,6 +51,7 @@ func TestARaiseOfMaxTTL(t *testing.T) {
 	w.must(w.runUntil(5*time.Second, noted), "the raise is not noted: %v", outcome())
 	w.run(10 * time.Second)
 	holds(t, noted() && a.state.Table.Params.MaxTTL == 10*time.Second, "one of three does not know of it, and it is in force:", a.state.Table.Params)
+	equal(t, "10s 1m0s", a.attr("a change of MaxTTL goes on", "MaxTTL")+" "+a.attr("a change of MaxTTL goes on", "raiseTo"))
 	names := func() bool { // the nodes are asked in turn, and c does not know of the raise
 		err := outcome()
 		return errors.Is(err, fault.ErrNoQuorum) && strings.Contains(err.Error(), c.addr) && !strings.Contains(err.Error(), a.addr)
@@ -61,6 +62,7 @@ func TestARaiseOfMaxTTL(t *testing.T) {
 	clear(w.cut)
 	w.must(w.runUntil(10*time.Second, func() bool { return w.limited(long)() && outcome() == nil }), "it does not come into force: %v", outcome())
 	holds(t, w.table().Params.Changed && w.table().Params.Longest == 0, w.table().Params)
+	equal(t, "1m0s ", a.attr("MaxTTL has changed", "MaxTTL")+" "+a.attr("MaxTTL has changed", "raiseTo"))
 	again := w.orders(client, SetMaxTTL{long})
 	w.must(w.runUntil(3*time.Second, func() bool { return again() == nil }), "the same once more: %v", again())
 }

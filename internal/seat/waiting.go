@@ -30,12 +30,14 @@ func (w *waiting) log(m *Machine, now time.Duration) {
 		text, attrs := "this node waits for its core", []slog.Attr{slog.String("for", w.why.Error()), slog.Duration("since", (now - w.since).Round(time.Millisecond))}
 		if m.Role() == AtEntry {
 			text = "the core waits"
-			if away := m.standing.Away; len(away) > 0 {
-				var entries []string
-				for _, a := range away {
-					entries = append(entries, a.Entry)
+			var missing []string
+			for _, a := range m.standing.Away {
+				if e := m.book.entry(a.Entry); e != nil && e.err != nil { // else a node answers there, and does not count
+					missing = append(missing, a.Entry)
 				}
-				attrs = append(attrs, slog.Any("entries", entries), slog.String("advice", advice))
+			}
+			if len(missing) > 0 {
+				attrs = append(attrs, slog.Any("missing", missing), slog.String("advice", advice))
 			}
 		}
 		m.log(slog.LevelInfo, text, attrs...)
