@@ -173,7 +173,7 @@ func (l *shardLoop) know(s seat.State) {
 	case !another && m.params != s.Table.Params:
 		n.mesh.Store(&mesh{m.id, s.Table.Params})
 		if was, is := m.params.MaxTTL, s.Table.Params.MaxTTL; was != is && !l.seated() { // else the seat has logged more
-			n.log.Info("for how long leases may last has changed", "was", was, "is", is)
+			n.log.Info("MaxTTL has changed", "was", was, "is", is)
 		}
 	}
 	l.step(client.Limited{Limit: s.Table.Params.Limit()}) // before anything is asked for in another generation

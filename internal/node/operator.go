@@ -36,7 +36,12 @@ func (l *shardLoop) operate(from transport.ID, q operator.Question) {
 		return
 	}
 	l.operations++
-	n.log.Info("an operator asks for a change", "entry", q.Entry, "add", q.Add, "remove", q.Remove, "peer", from)
+	switch q.Verb {
+	case operator.DeclareDead:
+		n.log.Info("an operator declares a node dead", "entry", q.Entry, "peer", from)
+	case operator.Change:
+		n.log.Info("an operator asks for another list of the core", "add", q.Add, "remove", q.Remove, "peer", from)
+	}
 	n.env.Go("operator", max(q.Wait, time.Second), func(ctx context.Context) {
 		var err error
 		switch q.Verb {

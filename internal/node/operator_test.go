@@ -71,6 +71,28 @@ func TestOperatorsQuestions(t *testing.T) {
 	}
 }
 
+// The log says what an operator asks for, in the words of that question.
+func TestOperatorsQuestionsAreLogged(t *testing.T) {
+	b := newBench(t, Config{}, nodeA, nodeB, nodeC)
+	var log strings.Builder
+	b.node.log = slog.New(slog.NewTextHandler(&log, nil))
+	for i, tt := range []struct {
+		q    operator.Question
+		want string
+	}{
+		{operator.Question{Verb: operator.DeclareDead, Entry: "c:1"}, `msg="an operator declares a node dead" entry=c:1 peer=`},
+		{operator.Question{Verb: operator.Change, Add: "d:1", Remove: "c:1"}, `msg="an operator asks for another list of the core" add=d:1 remove=c:1 peer=`},
+	} {
+		log.Reset()
+		tt.q.Number, tt.q.Wait = uint64(i+1), time.Second
+		b.node.Receive(99, transport.KindControl, question(tt.q))
+		b.run()
+		if lines := log.String(); strings.Count(lines, "an operator ") != 1 || !strings.Contains(lines, tt.want) {
+			t.Errorf("logged %s, want %s", lines, tt.want)
+		}
+	}
+}
+
 // An operator's command may ask to add and to remove one entry. It would be removed.
 func TestOneEntryToAddAndRemove(t *testing.T) {
 	b := newBench(t, Config{}, nodeA, nodeB, nodeC)

@@ -102,5 +102,5 @@ func (r *Replica) inquire(out *Output) {
 func (r *Replica) giveUp() {
 	r.stopped = errors.New("replica: received nothing since it was created")
 	r.became()
-	r.log.Info("a replica that got nothing is given up")
+	r.log.Info("this replica is given up: it has received nothing since it was created")
 }
