@@ -43,6 +43,7 @@ type bench struct {
 	deaf   bool            // there is no gossip
 	apart  bool            // no dial ends, not even of the node's own address
 	store  env.Store       // nil: no test opens it
+	taken  error           // why it cannot listen; nil: it can
 	late   time.Duration   // so much later the next caller runs that is woken
 }
 
@@ -216,6 +217,9 @@ func (b *bench) OpenStore(string) (env.Store, error) { return b.store, nil }
 
 func (b *bench) Listen(_ transport.Config, h transport.Handler) (env.Network, error) {
 	b.node = h.(*Node)
+	if b.taken != nil {
+		return nil, b.taken
+	}
 	return b, nil
 }
 

@@ -121,7 +121,7 @@ func Start(cfg Config) (*Node, error) {
 	n.shards.keeper = keeper
 	net, err := cfg.Env.Listen(t, n)
 	if err != nil {
-		keeper.close()
+		keeper.undo()
 		return nil, err
 	}
 	n.net, n.addr, n.name = net, net.Addr(), cfg.Name

@@ -25,6 +25,7 @@ const unsaved = 1 << 24
 // keeper saves in the state directory what a node of the core must not forget, off its loops (P35).
 type keeper struct {
 	store    env.Store    // nil: there is no state directory
+	found    state.State  // when the node was started
 	last     state.State  // that was saved, or found
 	replaces transport.ID // the incarnation before this one, which has ended: the directory was not in use
 	saving   bool
@@ -50,7 +51,8 @@ func (n *Node) openState() (k keeper, err error) {
 	}()
 	b, err := k.store.Load()
 	if err == nil && b != nil {
-		k.last, err = state.Decode(b)
+		k.found, err = state.Decode(b)
+		k.last = k.found
 	}
 	switch {
 	case errors.Is(err, state.ErrDamaged):
@@ -91,6 +93,15 @@ func (n *Node) startWith(s *state.State) error {
 		"list", strings.Join(list, " "), "seeds", strings.Join(seeds, " "), "advice", "make the list the seeds of all nodes")
 	n.cfg.Seeds = list
 	return nil
+}
+
+// undo closes the state directory of a node that was not started. It leaves there what was found: else the next one would say that
+// it replaces this one, of which the core has never heard, and wait for its seat.
+func (k *keeper) undo() {
+	if k.store != nil {
+		_ = k.store.Save(k.found.Encode()) // if that fails, it waits
+		k.close()
+	}
 }
 
 func (k *keeper) close() {

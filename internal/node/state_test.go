@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -11,12 +12,13 @@ import (
 
 // benchStore is a state directory, which fails as long as err is set.
 type benchStore struct {
+	found []byte
 	saved []state.State
 	err   error
 	tried int
 }
 
-func (s *benchStore) Load() ([]byte, error) { return nil, nil }
+func (s *benchStore) Load() ([]byte, error) { return s.found, nil }
 
 func (s *benchStore) Save(b []byte) error {
 	s.tried++
@@ -45,6 +47,27 @@ func TestKeeps(t *testing.T) {
 	b.pass(time.Minute)
 	if len(s.saved) != 1 || s.saved[0] != (state.State{MeshName: "m", Mesh: 77, Node: nodeA}) {
 		t.Errorf("saved %+v", s.saved)
+	}
+}
+
+// A node that cannot listen leaves in its state directory what it has found: the node that the next one replaces, and the list that it
+// keeps, also if the seeds of this start were others.
+func TestAStartThatFailsLeavesTheState(t *testing.T) {
+	before := state.State{MeshName: "m", Mesh: 77, Node: 42, Seeds: "a:1 b:1", List: "a:1 b:1 c:1"}
+	for _, tt := range []struct {
+		name  string
+		found []byte
+		want  state.State
+	}{
+		{"the node before", before.Encode(), before},
+		{"nothing", nil, state.State{}},
+	} {
+		s := &benchStore{found: tt.found}
+		b := &bench{tb: t, store: s, taken: errors.New("the port is taken")}
+		_, err := Start(Config{Env: b, StateDir: "here", Seeds: []string{"x:1"}, Logger: slog.New(slog.DiscardHandler)})
+		if !errors.Is(err, b.taken) || len(s.saved) == 0 || s.saved[len(s.saved)-1] != tt.want {
+			t.Errorf("%s: Start = %v, saved %+v", tt.name, err, s.saved)
+		}
 	}
 }
 
