@@ -128,6 +128,7 @@ func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
 		cfg: cfg, env: b, log: cfg.Logger, check: true, id: nodeA, name: "a", addr: "a:1", net: b,
 		done: make(chan struct{}), sessions: make(map[*Session]bool), status: serving,
 	}
+	b.node.begun.Store(true)
 	b.node.standing.Store(new(seat.Standing))
 	b.node.membership = newMembership(b.node)
 	b.node.shards, b.node.watch, b.node.pulse = newShardLoop(b.node), newWatch(b.node), newPulse(b.node)

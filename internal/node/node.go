@@ -54,6 +54,7 @@ type Node struct {
 	addr     string
 	net      env.Network
 	gossip   env.Membership
+	begun    atomic.Bool // net, addr, name and log are as they stay; peers may send something before
 
 	membership *membership
 
@@ -139,6 +140,7 @@ func Start(cfg Config) (*Node, error) {
 	n.mu.Unlock()
 	n.net.Update(hello)
 	n.watch.loop = n.env.NewLoop("watch", n.watch.run)
+	n.begun.Store(true)
 	n.membership.start()
 	n.shards.start()
 
@@ -257,9 +259,13 @@ func (n *Node) route(from transport.ID, body []byte) {
 	}
 }
 
-// refuse ends the connection with a peer that sent something malformed. It logs at most one warning
-// a second.
+// refuse ends the connection with a peer that sent something malformed: while Start has not returned yet, as soon as the shard loop
+// runs. It logs at most one warning a second.
 func (n *Node) refuse(from transport.ID, what string, err error) {
+	if !n.begun.Load() {
+		n.shards.post(func(*shardLoop) { n.refuse(from, what, err) })
+		return
+	}
 	n.refused.Add(1)
 	now := int64(n.env.Now())
 	if last := n.warned.Load(); now >= last && n.warned.CompareAndSwap(last, now+int64(time.Second)) {

@@ -116,6 +116,32 @@ func TestTheLogNamesTheNode(t *testing.T) {
 	}
 }
 
+// A peer may send something malformed as soon as the port is open, before Listen has returned. The connection with it ends then, too.
+func TestMalformedWhileItStarts(t *testing.T) {
+	b := &bench{tb: t, now: time.Minute}
+	cfg := Config{Env: overheard{b}, Name: "a", Found: true, Shards: 1, Logger: slog.New(slog.NewTextHandler(&b.log, nil))}
+	if _, err := ready(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"disconnect 2", "disconnect 3"} {
+		if !slices.Contains(b.words, want) {
+			t.Errorf("it asks for %v, not to %s", b.words, want)
+		}
+	}
+	if !strings.Contains(b.log.String(), `msg="a malformed frame" node=a from=`) {
+		t.Errorf("logged: %s", b.log.String())
+	}
+}
+
+// overheard is a bench in which peers send something malformed while Listen has not returned.
+type overheard struct{ *bench }
+
+func (o overheard) Listen(cfg transport.Config, h transport.Handler) (env.Network, error) {
+	h.Receive(nodeB, transport.KindShard, nil)
+	h.Receive(nodeC, transport.KindControl, []byte{ctlAsk, 0x90})
+	return o.bench.Listen(cfg, h)
+}
+
 // A context that has ended says so, before the node has begun to wait for anything.
 func TestStartWithAnEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
