@@ -48,7 +48,8 @@ var (
 	ErrChanged = fault.ErrChanged
 )
 
-// Errors of arguments, for errors.Is. Nothing was sent and nothing has changed.
+// Errors of arguments, for errors.Is. Nothing was sent and nothing has changed. But ErrInvalidOption may also be the mesh's answer, to
+// Join or SetMaxTTL for example, or the reason for which a node has ended: see [Node.Err].
 var (
 	// ErrInvalidKey: a key has 1 to 1024 bytes.
 	ErrInvalidKey = errors.New("mesh: invalid key")
@@ -100,7 +101,7 @@ var (
 
 // WaitError is the error of Lock, TryLock and the other acquiring calls when their context
 // ends or when they are refused. It unwraps to the context's error or, for example, to
-// ErrLocked or ErrQuiet; and also to ErrNoQuorum if the key's replicas did not answer.
+// ErrLocked or ErrQuiet; and also to ErrNoQuorum if the key's replicas had not answered for 2 s.
 type WaitError struct {
 	Key    string
 	Shard  int    // the shard that the key belongs to

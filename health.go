@@ -95,8 +95,8 @@ type Health struct {
 	Waiting []Waiting `json:"waiting"`
 	// QuietUntil is when the last quiet shard is expected to grant (see [WithMaxTTL]), by this machine's wall clock.
 	// Zero: this node has heard of no shard that is quiet.
-	// Only a shard's leader knows. It tells every node to which it is connected, with replicas or without,
-	// at once and about every second; a node believes what it heard last. A time in the past means that the
-	// end is late, because a shard has no leader for example.
+	// Only a shard's leader knows. It tells every node to which it is connected, with replicas or without, at once, and
+	// again and again: a node of the core about every second, a client every 5 s. A node believes what it heard last. A
+	// time in the past means that the end is late, because a shard has no leader for example.
 	QuietUntil time.Time `json:"quietUntil,omitzero"`
 }

@@ -190,8 +190,8 @@ func (l *Lock) Lost() <-chan struct{} {
 	return h.lost
 }
 
-// Extend makes a lock with MaxHold end d after this call has sent its request, however
-// much time was left before. d has the range of MaxHold. Other locks are renewed and need
+// Extend makes a lock with MaxHold end d after this call has sent its request, for its holder 98 % of d
+// after that, however much time was left before. d has the range of MaxHold. Other locks are renewed and need
 // no extension: for them Extend returns ErrInvalidOption. If ctx ends first, Extend returns
 // ctx.Err(), and the old or the new end holds. Until the answer comes, Deadline returns the
 // earlier of the two, and the key may stay held until the later. ErrLost or ErrClosed: the

@@ -25,8 +25,8 @@
 // There are also read locks ([Node.RLock]) and semaphores ([Node.Acquire]). Requests for
 // a key are served first come, first served.
 //
-// Every function that waits takes a context ([Join] has the variant [JoinContext]). The context
-// bounds the wait and never the hold; only [Node.Do] and [Session.Do] pass its end on to
+// Every function that waits takes a context ([Join] has the variant [JoinContext]; [Solo], which waits for no other
+// node, has none). The context bounds the wait and never the hold; only [Node.Do] and [Session.Do] pass its end on to
 // the work. All functions and methods may be called from several goroutines at once.
 package mesh
 
@@ -342,9 +342,10 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 //
 //   - [ErrNoSeat]: this node has no seat in the core; [ErrInvalidOption]: the list has no such entry to remove, or the entry
 //     to add leads each node to itself, as one on loopback does in a list of other machines
-//   - [ErrUnchanged]: the list cannot change so, and nothing has changed. The text names both lists, and says why: a node that stays
-//     has no state directory, so change the list by restarts; a node has ended, so replace or remove that first; or the
-//     only entry is to be replaced, and the list must grow first
+//   - [ErrUnchanged]: the list cannot change so, and nothing has changed, but for the first of two changes that replace an entry.
+//     The text names both lists, and says why: a node that stays has no state directory, so change the list by restarts; a node
+//     has ended, so replace or remove that first; the only entry is to be replaced, and the list must grow first; or one entry
+//     that is not on loopback would be left, and its node has no [WithFound], or is not the one that was asked
 //   - [ErrUnfinished], with the error of ctx: when ctx ended, the change before was not complete, a node did not answer, or
 //     not all had kept the list. The text says which. What the core has decided goes on by itself
 //   - [Node.Err], if this node ends

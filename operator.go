@@ -54,8 +54,8 @@ func (n *Node) EndQuiet(ctx context.Context) error {
 // give them the new value as well, when SetMaxTTL has returned: a mesh that is founded with a shorter one is quiet for the
 // longer time only if clients of this mesh report to it, or state directories ([WithStateDir]) remember it.
 //
-// Call it on any node. SetMaxTTL returns nil when the change is in force and this node knows of it; others hear of it within
-// a second, as a rule. Errors:
+// Call it on any node. SetMaxTTL returns nil when the change is in force and, unless ctx ended first, this node knows of it; others
+// hear of it within a second, as a rule. Errors:
 //
 //   - [ErrInvalidOption]: d is out of range, or a node that is connected with the core asks for longer leases by
 //     WithLeaseTTL, and would be refused when it starts again

@@ -51,8 +51,8 @@ func (o *options) fail(what string, got any, want string) {
 }
 
 // WithMeshName names the mesh, 1 to 255 bytes. A node is refused with ErrForeignMesh if the
-// mesh of its seeds has another name. Default: the name of the mesh of the seeds; "default"
-// if it is founded now.
+// mesh of its seeds has another name. Default: the name in the state directory ([WithStateDir]), if there is one; else
+// that of the mesh of the seeds; "default" if it is founded now.
 func WithMeshName(name string) Option {
 	return func(o *options) {
 		if name == "" || len(name) > maxName {
@@ -78,9 +78,9 @@ func WithName(name string) Option {
 }
 
 // WithBind sets the host and port to listen at. ":7300" means all interfaces, and port 0
-// any free port. Default: port 7300 of all interfaces; with WithDiscovery, a free port of all interfaces; with neither
-// seeds nor WithDiscovery, a free port of 127.0.0.1, for a mesh of one that no other node is meant to find; with
-// WithClientOnly, none.
+// any free port. Default: port 7300 of all interfaces; with WithDiscovery, a free port of all interfaces; with an empty
+// list of seeds and without WithDiscovery, a free port of 127.0.0.1, for a mesh of one that no other node is meant to find (a list
+// of blanks is not empty); with WithClientOnly, none.
 func WithBind(addr string) Option {
 	return func(o *options) {
 		if _, err := splitAddr(addr); err != nil {
@@ -137,7 +137,8 @@ func WithReplicas(n int) Option {
 
 // WithLeaseTTL sets how long a lock outlives the last confirmed renewal of its session:
 // from 1s to 10m, and not above the mesh's MaxTTL: for more than 10s, set WithMaxTTL as well. A renewal is
-// sent every third of the TTL, and more often while none is answered. With less than 6s, a silent
+// sent every third of the TTL, and more often while none is answered. For its holder the lock ends after 98 % of the TTL, so
+// that clocks that are off by up to 1 % do not let two callers hold the key. With less than 6s, a silent
 // leader may cost the locks of its shard, because the next leader may be elected too late; the
 // node logs a warning of this when it joins. Default 10s, or the mesh's MaxTTL if that is shorter.
 func WithLeaseTTL(d time.Duration) Option {
@@ -158,8 +159,8 @@ func WithLeaseTTL(d time.Duration) Option {
 // believe that they hold their locks. So is a shard that has lost a majority of its replicas at once, for MaxTTL and 2 %, and
 // begins again from what its holders report: they keep their locks, and what is free waits. Meanwhile Lock waits, and TryLock
 // returns ErrQuiet. A new mesh does not know the bound of the earlier one: if that was longer, found the new one only when so much
-// time has passed. A new mesh that is entirely on loopback is quiet only if clients of an earlier one dial it at once. An operator
-// can end the quiet time: see [Node.EndQuiet].
+// time has passed. A new mesh that is entirely on loopback is quiet only if clients of an earlier one dial it at once, or a state
+// directory ([WithStateDir]) knows of one. An operator can end the quiet time: see [Node.EndQuiet].
 func WithMaxTTL(d time.Duration) Option {
 	return func(o *options) {
 		if d < minTTL || d > maxMaxTTL {
@@ -174,7 +175,8 @@ func WithMaxTTL(d time.Duration) Option {
 // node: after a restart of it, only those that living clients hold go on. Without seeds and WithFound, Join returns
 // ErrNoSeeds: a fleet whose list of seeds was left empty by mistake must not become as many meshes as
 // it has nodes. The node at the only entry of a list, if that is not on loopback, ends with
-// ErrInvalidOption. With more entries, WithFound has no effect.
+// ErrInvalidOption. With more entries, WithFound only allows [Node.ChangeCore] of this node to leave this node's entry as the
+// only one.
 func WithFound() Option {
 	return func(o *options) { o.Found = true }
 }
@@ -532,9 +534,9 @@ func Value(value []byte) LockOption {
 
 // MaxHold makes the lock end by itself after the time d, from 100ms to the mesh's MaxTTL. The
 // lock is not renewed. The time starts when the node has received the grant and tells the shard
-// when the lock is to end; Lock returns after the shard's answer. [Lock.Extend] moves the end. At
-// the end the lock becomes ErrLost for its holder; [Stats] do not count this as a loss. The lock
-// need not be unlocked.
+// when the lock is to end; Lock returns after the shard's answer. [Lock.Extend] moves the end. For its
+// holder the lock ends after 98 % of d, so that clocks that are off by up to 1 % do not let two callers
+// hold the key: it becomes ErrLost, which [Stats] do not count as a loss. The lock need not be unlocked.
 func MaxHold(d time.Duration) LockOption {
 	return func(o *lockOptions) { o.hold, o.fixed = d, true }
 }
@@ -552,7 +554,8 @@ type sessionOptions struct {
 }
 
 // WithTTL sets how long the session's locks outlive its last confirmed renewal: from 1s to
-// the mesh's MaxTTL. Default: the node's lease TTL.
+// the mesh's MaxTTL. For their holders they end after 98 % of that, as with [WithLeaseTTL]. Default: the
+// node's lease TTL.
 func WithTTL(d time.Duration) SessionOption {
 	return func(o *sessionOptions) { o.ttl, o.set = d, true }
 }

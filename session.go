@@ -93,7 +93,7 @@ func (s *Session) Close(ctx context.Context) error {
 // queue is kept:
 //
 //   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum
-//     if the key's replicas do not answer
+//     if the key's replicas have not answered for 2 s
 //   - ErrCapacityMismatch, ErrTooManyWaiters, ErrClosed, or ErrLost if the session was lost
 //   - ErrLost for a lock with [MaxHold] that ended before it could be returned, because the
 //     answer took that long or this process was suspended
