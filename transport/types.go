@@ -23,7 +23,7 @@ type Kind uint8
 
 // The kinds of frames that nodes send each other.
 const (
-	KindControl Kind = iota // founding, joining, moving shards: rare, for the node as a whole
+	KindControl Kind = iota // for the node as a whole: the core's messages, statuses, operators' questions
 	KindShard               // messages about shards
 	KindGossip              // gossip packets and streams
 )

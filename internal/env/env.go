@@ -25,8 +25,9 @@ type Env interface {
 	// runs while the machine sleeps, and has no meaning outside this process.
 	Now() time.Duration
 
-	// Wall is the time of day. Nothing that decides who holds a lock reads it;
-	// founding a mesh does, once (P17).
+	// Wall is the time of day. Nothing that decides who holds a lock reads it. It is
+	// read when a node starts, for the first revisions of generations (P17), and to
+	// show times to users.
 	Wall() time.Time
 
 	// Hostname is the host's name, as its system knows it; "" if it has none.

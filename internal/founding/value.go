@@ -20,7 +20,7 @@ const (
 	DefaultReplicas = 3
 	DefaultLeaseTTL = 10 * time.Second
 	DefaultMaxTTL   = 10 * time.Second // whatever the lease TTLs are
-	DefaultRho      = 100              // clock rates differ by at most 1 %
+	DefaultRho      = 100              // the rate of each clock is within 1 % of the true one
 )
 
 // Params are what every member of a mesh has in common (P29). They stay as they are for as long as it lives, but for how

@@ -35,7 +35,7 @@ type Config struct {
 	Replicas int
 	LeaseTTL time.Duration
 	MaxTTL   time.Duration
-	Check    bool // verify the tables' invariants after each step
+	Check    bool // verify the tables' invariants after each step; set by tests alone, and implied by an env.Instrumented
 	Logger   *slog.Logger
 }
 

@@ -9,8 +9,9 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Change is what a shard wants of the core: a [Move], [Settle] or [Recover]. It is proposed until it is
-// decided, or makes no sense any more; a State shows which. Its shard asks again if it must.
+// Change is what somebody wants of the core: a shard, a [Move], [Settle] or [Recover]; an operator, a [Relist], a [Died], which an
+// oracle may want as well, or an [Order]; or this node, that a seat is vacant. It is proposed until it is decided, or makes no sense
+// any more; a State shows which. A shard asks again if it must.
 type Change interface {
 	// apply returns the version after t, or why the change makes no sense: it may have been made.
 	apply(m *Machine, t *core.Table) (*core.Table, error)
