@@ -137,8 +137,8 @@ type hosted struct {
 	recovers   bool           // this node asked for another generation, and does so until that has begun
 	dropped    uint64         // the change of voters that this leader does not make any more
 	aimed      []transport.ID // in the order of the ring then
-	alive      []transport.ID // those of them that were living
 	from       []transport.ID // the voters then
+	dead       []transport.ID // of both, those that were not living, or had no seat any more
 }
 
 // life is a shard within one generation of the core.
@@ -248,19 +248,25 @@ func (m *Machine) aims(i int) []transport.ID {
 }
 
 // aim says where the shard's replicas are to be, if that is new. Another list may have another order, and so another
-// owner. A voter whose entry was dropped from the list is to lead no more: it could not ask the core to replace it.
+// owner. A voter whose entry was dropped from the list is to lead no more: it could not ask the core to replace it, nor
+// say what came of a change.
 func (m *Machine) aim(i int, at []transport.ID) {
 	h, from, at := &m.shards[i], m.table.Shards[i].Voters, m.inOrder(i, at)
-	alive := slices.DeleteFunc(slices.Clone(at), func(id transport.ID) bool { return !m.alive(id) })
-	if slices.Equal(at, h.aimed) && slices.Equal(alive, h.alive) && slices.Equal(from, h.from) {
+	var dropped []transport.ID // or they have ended
+	for _, id := range slices.Concat(at, from) {
+		if !m.alive(id) && !slices.Contains(dropped, id) {
+			dropped = append(dropped, id)
+		}
+	}
+	if slices.Equal(at, h.aimed) && slices.Equal(dropped, h.dead) && slices.Equal(from, h.from) {
 		return
 	}
-	h.aimed, h.alive, h.from = at, alive, from
-	t := replica.Target{From: nodes(from)}
+	h.aimed, h.dead, h.from = at, dropped, from
+	t := replica.Target{From: nodes(from), Dropped: nodes(dropped)}
 	for _, id := range at {
 		t.Nodes = append(t.Nodes, m.peer(id))
 		if !m.alive(id) { // as if it left: any other voter may lead
-			t.Leave, t.Dropped = append(t.Leave, uint64(id)), append(t.Dropped, uint64(id))
+			t.Leave = append(t.Leave, uint64(id))
 			t.Yields = t.Yields || id == m.self
 		}
 	}

@@ -249,6 +249,23 @@ func TestAimsOfTheDropped(t *testing.T) {
 		}
 		wants(t, "the same once more", knows(m, 0, after(dropped, func(*core.Table, *core.Shard) {})), "")
 	}
+	for _, self := range []transport.ID{1, 3} {
+		m := New(self)
+		knows(m, 0, one)
+		moves := after(one, next(2, 4, 5))
+		wants(t, "others are to vote", knows(m, 0, moves), "aims at 4 5 2")
+		moves = after(moves, func(t *core.Table, _ *core.Shard) { t.Seats = slices.Delete(t.Seats, 2, 3) })
+		out := knows(m, 0, moves)
+		wants(t, "without entry 3, which is not to vote on", out, "aims at 4 5 2")
+		if a := out[0].(Aim).Target; a.Leave != nil || !slices.Equal(a.Dropped, []uint64{3}) {
+			t.Errorf("node %d aims at %+v, want that 3 is dropped", self, a)
+		}
+		out = knows(m, 0, after(moves, ends(2)))
+		wants(t, "the one that was to vote on has ended", out, "aims at 4 5 2")
+		if a := out[0].(Aim).Target; !slices.Equal(a.Leave, []uint64{2}) || !slices.Equal(a.Dropped, []uint64{2, 3}) {
+			t.Errorf("node %d aims at %+v, want that 2 leaves, and that 2 and 3 are dropped", self, a)
+		}
+	}
 	last := after(one, func(t *core.Table, _ *core.Shard) { t.Seats = slices.Delete(t.Seats, 0, 1) })
 	m := New(2)
 	knows(m, 0, one)

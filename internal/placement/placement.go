@@ -12,8 +12,8 @@ import (
 // Replica is what the leader knows of one of its shard's replicas, itself among them.
 type Replica struct {
 	ID, Node uint64
-	Leaves   bool // the node leaves, or its entry was dropped
-	Dropped  bool // and it cannot ask the core for anything
+	Leaves   bool // the node is to vote, and leaves, or its entry was dropped
+	Dropped  bool // its entry was dropped, or it has ended: it cannot ask the core for anything
 	Missing  bool // the node lives, and says that the replica is gone for good
 	Ready    bool // it answers, follows, and has nearly the whole log
 	Doubted  bool // its table differs from the leader's
@@ -115,8 +115,9 @@ func Next(s *State) (a Action, done bool) {
 // nil if no other voter is to lead, or none can.
 //
 // A voter that leaves gets it only if no other one is ready, and nobody else can bring the shard on: this leader is
-// not to vote, and all that vote on leave, so that none of them changes the voters; or this leader cannot ask the core
-// for others, and that one can.
+// not to vote, and all that vote on leave, so that none of them changes the voters. A leader that cannot ask the core
+// for others, nor tell it that they never will vote, hands over in that case to any voter that can, also to one that is
+// not to vote: of those that are to, all may have ended.
 func (s *State) handOver() Action {
 	if s.Node == s.Target[0] && !s.Goes && !s.Late {
 		return nil
@@ -125,8 +126,11 @@ func (s *State) handOver() Action {
 	if a := s.successor(stays); a != nil {
 		return a
 	}
+	if s.Dropped {
+		return s.successor(func(v *Replica) bool { return !v.Dropped })
+	}
 	nobody := !s.targets(s.Node) && !slices.ContainsFunc(s.Voters, func(v Replica) bool { return stays(&v) })
-	return s.successor(func(v *Replica) bool { return s.targets(v.Node) && (nobody || s.Dropped && !v.Dropped) })
+	return s.successor(func(v *Replica) bool { return nobody && s.targets(v.Node) })
 }
 
 // successor hands leadership to one of the voters that may get it, and are ready.

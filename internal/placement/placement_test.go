@@ -111,6 +111,10 @@ func TestNext(t *testing.T) {
 		{name: "not to another dropped one", voters: 3, target: ids{1, 2, 3}, goes: true, dropped: ids{1, 2}, leave: ids{3}, want: "hands over to 3"},
 		{name: "nor if there is no other", voters: 2, target: ids{1, 2}, goes: true, dropped: ids{1, 2}},
 		{name: "a leaving one leads on beside it", voters: 2, target: ids{2, 1}, dropped: ids{2}, leave: ids{1}},
+		{name: "of a dropped leader's heirs one is to vote on", voters: 3, learners: 2, target: ids{3, 4, 5}, goes: true, dropped: ids{1}, want: "hands over to 3"},
+		{name: "but has ended: to who is not", voters: 3, learners: 2, target: ids{3, 4, 5}, goes: true, dropped: ids{1, 3}, unready: ids{3}, want: "hands over to 2"},
+		{name: "unless that cannot ask the core either", voters: 3, learners: 2, target: ids{3, 4, 5}, goes: true, dropped: ids{1, 2, 3}, unready: ids{3}},
+		{name: "and one that can leads on", voters: 3, learners: 2, target: ids{3, 4, 5}, goes: true, dropped: ids{3}, unready: ids{3}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,7 +22,7 @@ type Target struct {
 	Nodes   []Peer   // all of these are to vote, and no others; the first one is to lead
 	From    []uint64 // the nodes that vote now, sorted, as far as the target's author knows
 	Leave   []uint64 // those of Nodes that leave: they are not to lead
-	Dropped []uint64 // those of Leave that cannot ask for other targets
+	Dropped []uint64 // those of Nodes and of From that cannot ask for other targets
 	Yields  bool     // the replica's own node leaves, and another one is to lead
 }
 
