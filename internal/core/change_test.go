@@ -352,6 +352,11 @@ func TestRecovered(t *testing.T) {
 		r.Released = b
 		return r
 	}
+	over := made(Ballot{5, 5}, 0, "abd", 7, 2, 6)
+	short := made(Ballot{5, 5}, 0, "abd", 7, 2, 6)
+	short.Seats[1].Unasked = true
+	vacant := made(Ballot{5, 5}, 0, "abc", 7, 8, 0)
+	lower := made(Ballot{1, 0}, 0, "abd", 7, 2, 4)
 	tests := []struct {
 		name    string
 		list    string
@@ -370,6 +375,11 @@ func TestRecovered(t *testing.T) {
 		{"and one that is not in its roster was released from a higher one", "abc", []Report{released(knows(9, old), Ballot{6, 1}), accepts(knows(2, old), higher), knows(3, old)}, higher},
 		{"one that was left out remembers a higher ballot", "abc", []Report{knows(7, without), knows(2, without), accepts(knows(9, nil), made(Ballot{5, 5}, 0, "abc", 5, 6, 9))}, without},
 		{"most that are bound to the lower ballot may live, where nobody was asked", "abd", []Report{knows(7, nil), knows(2, old), knows(4, made(Ballot{5, 5}, 0, "abd", 5, 6, 4))}, old},
+		{"and one of them has promised the higher one", "abd", []Report{accepts(knows(7, nil), over), knows(2, old), knows(4, nil)}, over},
+		{"and it was not asked", "abd", []Report{accepts(knows(7, nil), short), knows(2, old), knows(4, nil)}, old},
+		{"and nobody was, where nobody answers", "abd", []Report{accepts(knows(7, nil), vacant), knows(2, old), knows(4, nil)}, old},
+		{"and one of them has promised a lower one", "abd", []Report{accepts(knows(7, nil), lower), knows(2, old), knows(4, nil)}, old},
+		{"and the higher one is void", "abd", []Report{accepts(knows(7, nil), over), released(knows(2, old), Ballot{5, 5}), knows(4, made(Ballot{4, 4}, 0, "abd", 5, 6, 4))}, old},
 		{"a node accepted another roll call, of whose roster most seem gone", "abc", []Report{knows(1, old), accepts(knows(2, old), others), knows(8, nil)}, others},
 	}
 	for _, tt := range tests {

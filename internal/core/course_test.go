@@ -500,3 +500,64 @@ func TestWhatOthersAcceptedIsHeardOf(t *testing.T) {
 		t.Error("the call has no value")
 	}
 }
+
+// leftOut returns what is decided after a roll call of a and c. Of a, b and c, b is cut off from c, and remembers the generation before.
+// Either its seat was vacated, and the next incarnation of c has answered that call: then it has its seat back; or it was left out
+// as it was, while a and c had promised a call of its own.
+func (c *course) leftOut(vacant bool) *Table {
+	c.Helper()
+	call, last := c.begins("a", "abc"), transport.ID(3)
+	v := c.roll(call, 1, 3)
+	if vacant {
+		c.decide(v, must(v.Vacate("b", 2))(c.T), 1, 3)
+		last = 13
+		c.start("c", last, "abc")
+	} else {
+		call.Ballot = Ballot{5, 2}
+		c.answer(call, 1)
+		c.answer(call, 3)
+	}
+	if v = c.roll(c.begins("a", "ac"), 1, last); vacant {
+		v = c.proposes(v, "a", "abc", 1, last)
+	}
+	return c.decide(v, must(v.SetMaxTTL(time.Hour))(c.T), 1, last)
+}
+
+// goesOn fails the test if the next roll call of a and b goes on without what t has.
+func (c *course) goesOn(t *Table) {
+	c.Helper()
+	if r := c.roll(c.begins("a", "ab"), 1, 2); r.Params != t.Params {
+		c.Errorf("%v goes on without what %v has: %+v, want %+v", r.Stamp, t.Stamp, r.Params, t.Params)
+	}
+}
+
+// Promise: G1, C4, C11: what is decided after a short call of three is not lost where the list drops an entry.
+// Method: a and c drop c, before b has heard of any of that. Of the two that are bound then, b does not act by that generation. But
+// nor is there a majority of the one before: whoever had the seat of c has promised the call that was decided, or ended before.
+func TestWhoWasAskedActsByNoEarlierGeneration(t *testing.T) {
+	for _, vacant := range []bool{false, true} {
+		c := started(t, "abc")
+		v := c.leftOut(vacant)
+		last := c.at["c"].self
+		v = c.order(v, "ab", "a", 1, last)
+		for range 2 { // a has it, and it is in force
+			v = c.proposes(v, "a", "abc", 1, last)
+		}
+		if !slices.Equal(v.Bound(), ids{1, 2}) {
+			t.Fatalf("bound are %v", v.Bound())
+		}
+		c.goesOn(v)
+	}
+}
+
+// Promise: G1, C4, C11: so too where a roll call drops the entry, and is not decided.
+// Method: a has the next list, and calls b alone. b answers, and only a has accepted the value when it calls again.
+func TestWhoHasPromisedActsByNoEarlierGeneration(t *testing.T) {
+	for _, vacant := range []bool{false, true} {
+		c := started(t, "abc")
+		v := c.leftOut(vacant)
+		c.at["a"].SetList(list("ab"))
+		c.accept(c.value(c.begins("a", "ab"), 1, 2), 1)
+		c.goesOn(v)
+	}
+}

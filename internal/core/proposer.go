@@ -272,10 +272,14 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 			return r.Node != 0 && r.Released.Compare(t.Stamp.Roll) >= 0 && slices.ContainsFunc(t.Seats, asked)
 		})
 	}
-	var shown []*Table
+	var shown, values []*Table    // values: of roll calls, if somebody has accepted them
 	over := make(map[Ballot]bool) // generations after which a node accepted the roll call of another
 	for _, r := range answers {
-		switch accepted := r.Proposed != nil && !void(r.Proposed); {
+		accepted := r.Proposed != nil && !void(r.Proposed)
+		if accepted {
+			values = append(values, r.Proposed)
+		}
+		switch {
 		case accepted && r.Table == nil:
 			shown = append(shown, r.Proposed)
 		case accepted && r.Table.Stamp.Roll.Compare(r.RollAt) < 0:
@@ -286,7 +290,7 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 		}
 	}
 	shown = slices.DeleteFunc(shown, func(t *Table) bool { return over[t.Stamp.Roll] })
-	best = latestOf(shown, func(t *Table) bool { return c.mayLive(t, answers) }, higher)
+	best = latestOf(shown, func(t *Table) bool { return c.mayLive(t, answers, values) }, higher)
 	var at Ballot
 	value = best
 	for _, r := range answers {
@@ -371,12 +375,23 @@ func (c Call) goesOn(t *Table, s *Shard, answers []Report) bool {
 }
 
 // mayLive reports whether most of those that are bound in t may live, and act by its generation: at their entry nobody
-// answered, or none but they, and they did not show another generation.
-func (c Call) mayLive(t *Table, answers []Report) bool {
+// answered, or none but they, and they did not show another generation. If t has an entry that was not asked, for it is not on the
+// list, nobody counts besides who promised a later roll call that has a value, as all did that it asked. Where nobody answers now,
+// it does not matter which incarnation did then: the one before it has ended, and one that is later is bound in no earlier generation.
+func (c Call) mayLive(t *Table, answers []Report, values []*Table) bool {
+	elsewhere := outside(t.List(), c.List) > 0
 	return quorum(t.Bound(), func(id transport.ID) bool {
-		at := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Node.ID == id })
-		i := slices.Index(c.List, t.Seats[at].Entry)
-		if i < 0 || c.Roster[i] == 0 {
+		entry := t.Seats[slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Node.ID == id })].Entry
+		i := slices.Index(c.List, entry)
+		silent := i < 0 || c.Roster[i] == 0
+		asked := func(s Seat) bool {
+			return s.Entry == entry && s.Node.ID != 0 && !s.Unasked && (silent || s.Node.ID == id)
+		}
+		passed := func(v *Table) bool { return higher(v, t) && slices.ContainsFunc(v.Seats, asked) }
+		switch {
+		case elsewhere && slices.ContainsFunc(values, passed):
+			return false
+		case silent:
 			return true
 		}
 		fresh := answers[i].Table == nil && answers[i].RollAt == Ballot{} // it may not have learned yet that it is bound

@@ -47,6 +47,8 @@ func TestShortCalls(t *testing.T) {
 	accepted := func(id transport.ID) Report {
 		return Report{Node: id, Table: four, Roll: undecided.Stamp.Roll, RollAt: undecided.Stamp.Roll, Proposed: undecided}
 	}
+	asks := change(func(t *Table) { t.Stamp, t.Seats[2].Node.ID = Stamp{Ballot{7, 1}, 0}, 8 })
+	called := Report{Node: 8, Roll: asks.Stamp.Roll, RollAt: asks.Stamp.Roll, Proposed: asks}
 	orders := four.next()
 	orders.Ordered = ordered.Ordered
 	done := ordered.next()
@@ -81,6 +83,7 @@ func TestShortCalls(t *testing.T) {
 		{"and one has a table of another list", "abcd", []Report{knows(1, four), knows(2, four), knows(8, serving("abce", 1, 2, 3)), {}}, nil, false},
 		{"and the roll call that both accepted may be undecided", "abcd", []Report{accepted(1), accepted(2), knows(8, nil), {}}, nil, false},
 		{"and one of them knows that it was decided", "abcd", []Report{accepted(1), knows(2, undecided), knows(8, nil), {}}, ids{1, 2, 4, 8}, false},
+		{"and only the one that forgot has accepted a later one", "abcd", []Report{knows(1, four), knows(2, four), called, {}}, ids{1, 2, 4, 8}, false},
 		{"of three one is silent, and the others are fenced", "abc", []Report{knows(1, three), knows(2, three), {}}, ids{1, 2, 3}, false},
 		{"of five one is silent, and one forgot", "abcde", []Report{knows(1, five), knows(2, five), knows(3, five), knows(9, nil), {}}, ids{1, 2, 3, 5, 9}, false},
 		{"of five two are silent, and the others are fenced", "abcde", []Report{knows(1, five), knows(2, five), knows(3, five), {}, {}}, nil, false},
