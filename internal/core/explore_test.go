@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -87,6 +88,8 @@ var worlds = []world{
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 2, takes: true, serve: 200}, serving: true, deep: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 2, registers: 1, takes: true, atOnce: true, serve: 200}, serving: true, deep: true, depth: 11},
 	{limits: limits{entries: 4, replicas: 3, restarts: 2, calls: 2, registers: 1, short: true, takes: true, atOnce: true, serve: 200}, serving: true, deep: true, depth: 6},
+	{limits: limits{entries: 3, replicas: 2, calls: 1, registers: 1, short: true, atOnce: true, lists: []string{"abc", "ab"}, edits: 1, live: true, serve: 2}, serving: true, long: true},
+	{limits: limits{entries: 3, replicas: 2, calls: 2, short: true, lists: []string{"abc", "ab"}, edits: 1, live: true, serve: 200}, serving: true, deep: true, depth: 9},
 }
 
 // start returns the states in which a world begins.
@@ -192,7 +195,7 @@ func (s *search) fail(at uint64, why string) {
 // expand returns the new states to which those of a level lead.
 func (s *search) expand(level []*model) (next []*model) {
 	var memory scratch
-	serve := uint64(max(s.world.serve, every))
+	serve := uint64(cmp.Or(s.world.serve, every))
 	for i, at := range level {
 		level[i] = nil // frees its memory
 		from, _ := at.fingerprint(&memory)
