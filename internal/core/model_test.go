@@ -184,6 +184,9 @@ func (m *model) listed(list []string) int {
 	})
 }
 
+// lacks reports whether the node at an entry has another list than this one.
+func (m *model) lacks(e, list int) bool { return strings.Join(m.acc[e].list, "") != m.lists[list] }
+
 // runs reports whether an entry is in the list that its incarnation was started with: else that is a
 // client.
 func (m *model) runs(e int) bool { return slices.Contains(m.acc[e].list, m.names[e]) }
@@ -1202,18 +1205,29 @@ func (m *model) comesToServe() string {
 }
 
 // settles plays on, and then restarts each node that has another list than this one with it: at last
-// those, too, that it drops.
+// those, too, that it drops, if the mesh does not serve. No list follows on one that a node does not have: so each node that is
+// dropped, and has an earlier one than the list before, is restarted with that first.
 func (m *model) settles(list int) string {
 	why := m.play()
+	restart := func(e int) {
+		m.lives[e]++
+		m.fresh(e)
+		why = m.play()
+	}
+	drops := func(e int) bool { return !strings.Contains(m.lists[list], m.names[e]) }
+	for e := range m.names {
+		if list > 0 && m.runs(e) && drops(e) && m.lacks(e, list) && m.lacks(e, list-1) && strings.Contains(m.lists[list-1], m.names[e]) {
+			m.files[e] = list - 1
+			restart(e)
+		}
+	}
 	for _, dropped := range []bool{false, true} {
 		for e := range m.names {
-			if dropped != (m.files[e] < list && !strings.Contains(m.lists[list], m.names[e])) || dropped && why == "" {
+			if dropped != (m.files[e] < list && drops(e)) || dropped && why == "" {
 				continue
 			}
-			if m.files[e] = list; (why != "" || list > 0 && m.changeable(list)) && !slices.Equal(m.acc[e].list, m.file(e)) {
-				m.lives[e]++
-				m.fresh(e)
-				why = m.play()
+			if m.files[e] = list; (why != "" || list > 0 && m.changeable(list)) && m.lacks(e, list) {
+				restart(e)
 			}
 		}
 	}
