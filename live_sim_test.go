@@ -281,6 +281,16 @@ func TestRemovedWhereTwoVote(t *testing.T) {
 	}
 }
 
+// Promise: C11: an entry is added to a list of one, and no node ever comes to it. It is removed again.
+func TestNobodyComesToTheSecond(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: 11})
+	defer w.Close()
+	f := newLiveFleetOf(t, w, []mesh.Option{mesh.WithFound()}, "a")
+	f.insist("x", "", "a")
+	f.insist("", "x", "a")
+	f.must(time.Minute, "one again", func() bool { return f.healthy("a") && len(f.nodes["a"].Health().UnderReplicated) == 0 })
+}
+
 // Promise: G9, C11: a node is stopped in an orderly way as soon as its entry is removed, while its connections are made anew: it
 // leaves no vote behind.
 func TestLeavesOnceItIsRemoved(t *testing.T) {

@@ -152,7 +152,8 @@ func (t *Table) Relist(list []string) (*Table, error) {
 
 // complete reports whether the last change of the list is complete, so that it may change to another:
 // every incarnation was started with the list of now, or with that one already, and enough voters of
-// each shard live. The last change may be taken back once all that stay were started so.
+// each shard live: two, unless no node has come to the second entry yet. The last change may be taken back once all that stay were
+// started so.
 func (t *Table) complete(to []string) bool {
 	living := t.Living()
 	for _, s := range t.Shards {
@@ -162,7 +163,7 @@ func (t *Table) complete(to []string) bool {
 				n++
 			}
 		}
-		if s.Next != nil || n < min(2, len(t.Seats)) {
+		if s.Next != nil || n < min(2, len(t.Bound())) {
 			return false
 		}
 	}

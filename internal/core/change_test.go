@@ -56,6 +56,8 @@ func TestChanges(t *testing.T) {
 		}
 		return t
 	}
+	alone := serving("ab", 1) // nobody has come to b
+	alone.Was, alone.Seats[0].List, alone.Seats[1] = "a", "a", Seat{Entry: "b"}
 	vacant := func(t *Table) *Table {
 		t.Seats[1].Node.ID = 0
 		return t
@@ -148,6 +150,8 @@ func TestChanges(t *testing.T) {
 		{"a node has not come yet", vacant(serving("abc", 1, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, errVacant, nil},
 		{"the last change is taken back", back(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, nil,
 			func(n *Table) bool { return len(n.Seats) == 3 && n.Was == "a b c d" }},
+		{"where only one of a list of two has come", alone, func(t *Table) (*Table, error) { return t.Relist(list("a")) }, nil,
+			func(n *Table) bool { return len(n.Seats) == 1 && n.Was == "a b" }},
 		{"while a node has not been started so", forth(back(serving("abcd", 1, 2, 3))), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, errOngoing, nil},
 		{"a voter was dropped before", dropped(serving("abc", 1, 2, 9)), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, errOngoing, nil},
 		{"a shard's voters change", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, errOngoing, nil},
