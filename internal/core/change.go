@@ -152,7 +152,7 @@ func (t *Table) Relist(list []string) (*Table, error) {
 
 // complete reports whether the last change of the list is complete, so that it may change to another:
 // every incarnation was started with the list of now, or with that one already, and enough voters of
-// each shard live: two, unless no node has come to the second entry yet. The last change may be taken back once all that stay were
+// each shard live: two, or one while only one node has a seat. The last change may be taken back once all that stay were
 // started so.
 func (t *Table) complete(to []string) bool {
 	living := t.Living()

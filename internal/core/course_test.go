@@ -501,9 +501,9 @@ func TestWhatOthersAcceptedIsHeardOf(t *testing.T) {
 	}
 }
 
-// leftOut returns what is decided after a roll call of a and c. Of a, b and c, b is cut off from c, and remembers the generation before.
-// Either its seat was vacated, and the next incarnation of c has answered that call: then it has its seat back; or it was left out
-// as it was, while a and c had promised a call of its own.
+// leftOut returns what a and c decide after they have called the roll without b, which is cut off from c. Either the seat of b was
+// vacated before, and c has restarted: then the next incarnation of c answers, and b gets its seat back. Or a and c had promised a call
+// that b has begun, and remember everything.
 func (c *course) leftOut(vacant bool) *Table {
 	c.Helper()
 	call, last := c.begins("a", "abc"), transport.ID(3)
@@ -532,8 +532,8 @@ func (c *course) goesOn(t *Table) {
 }
 
 // Promise: G1, C4, C11: what is decided after a short call of three is not lost where the list drops an entry.
-// Method: a and c drop c, before b has heard of any of that. Of the two that are bound then, b does not act by that generation. But
-// nor is there a majority of the one before: whoever had the seat of c has promised the call that was decided, or ended before.
+// Method: a and c drop c, before b has heard of any of that. Of the two that are bound then, b does not act by that generation. The
+// one before has no majority either: the node that was bound at c's entry has promised the call that was decided, or has ended.
 func TestWhoWasAskedActsByNoEarlierGeneration(t *testing.T) {
 	for _, vacant := range []bool{false, true} {
 		c := started(t, "abc")

@@ -97,9 +97,8 @@
 // the other half, by a later incarnation, for it leaves out one entry alone. So in each half one had ended
 // before anybody answered the other call, and both cannot be first. And a short call meets every call of its own list, for
 // that asks all that live; one of a list that follows drops one entry at most: with the one that was not asked these are no
-// majority of four or more. Of three they are. But the node at that entry has promised the short call, if it was asked, or has ended:
-// so of a generation of another list nobody counts as one that may live who was asked by a later call that has a value
-// ([Call.mayLive]).
+// majority of four or more. Of three they are. But the node at the dropped entry has promised the short call, or has ended. So a node
+// that a later call with a value has asked does not count as one that may live in a generation of another list (mayLive).
 //
 // Of three entries a call is short in this way only if the two others remember, and are fenced: one that forgot and one that was
 // not asked are a majority. So the seat of a silent node is vacated ([Table.Vacate]): then two are bound, both decide together, and
@@ -214,7 +213,7 @@
 //     later one. (The model, of three entries with a vacant seat.)
 //   - A short call of three was decided, and the list dropped another entry than the one that was not asked, by a change or by a call
 //     that one alone had accepted. The node that was not asked and the dropped one, which no call asks any more, counted as two of
-//     three that might live in the generation before. Now who was asked by a call that has a value counts in no earlier generation.
+//     three that might live in the generation before. Now a node that was asked by a call with a value counts in no earlier generation.
 //     (The model, of three entries, in one of a hundred thousand walks.)
 //   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
 //     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.

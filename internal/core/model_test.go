@@ -1205,8 +1205,8 @@ func (m *model) comesToServe() string {
 }
 
 // settles plays on, and then restarts each node that has another list than this one with it: at last
-// those, too, that it drops, if the mesh does not serve. No list follows on one that a node does not have: so each node that is
-// dropped, and has an earlier one than the list before, is restarted with that first.
+// those, too, that it drops, if the mesh does not serve. But the mesh does not change to it before all nodes have the list before
+// it (C11): so first each node that has an older one, and that it drops, is restarted with the list before.
 func (m *model) settles(list int) string {
 	why := m.play()
 	restart := func(e int) {
@@ -1216,7 +1216,7 @@ func (m *model) settles(list int) string {
 	}
 	drops := func(e int) bool { return !strings.Contains(m.lists[list], m.names[e]) }
 	for e := range m.names {
-		if list > 0 && m.runs(e) && drops(e) && m.lacks(e, list) && m.lacks(e, list-1) && strings.Contains(m.lists[list-1], m.names[e]) {
+		if list > 0 && m.runs(e) && drops(e) && m.lacks(e, list-1) && strings.Contains(m.lists[list-1], m.names[e]) {
 			m.files[e] = list - 1
 			restart(e)
 		}

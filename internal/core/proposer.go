@@ -375,9 +375,10 @@ func (c Call) goesOn(t *Table, s *Shard, answers []Report) bool {
 }
 
 // mayLive reports whether most of those that are bound in t may live, and act by its generation: at their entry nobody
-// answered, or none but they, and they did not show another generation. If t has an entry that was not asked, for it is not on the
-// list, nobody counts besides who promised a later roll call that has a value, as all did that it asked. Where nobody answers now,
-// it does not matter which incarnation did then: the one before it has ended, and one that is later is bound in no earlier generation.
+// answered, or none but they, and they did not show another generation. If t has an entry that is not on the call's list, a node
+// that promised a later roll call does not count either. All nodes that a call asks have promised it once some node has accepted its
+// value; values are those. At an entry where nobody answers now, a later call counts whichever incarnation it asked: if that was the next one,
+// the one bound in t had ended.
 func (c Call) mayLive(t *Table, answers []Report, values []*Table) bool {
 	elsewhere := outside(t.List(), c.List) > 0
 	return quorum(t.Bound(), func(id transport.ID) bool {
