@@ -305,22 +305,27 @@ func (a *Acceptor) Serves(prev Stamp) error {
 }
 
 // mayLearn reports whether t is news, and to be taken over without any confirmation. A node learns only
-// of tables in which it has a seat: of any, if it knows none; of later versions of its generation; and
-// of another generation if that began with the roll call that it promised, or if it has no seat in its
-// own. Of others it learns by Release: ballots do not order generations of which one was founded
+// of tables in which it has a seat: of later versions of its generation; if it promised a later roll call, of
+// the generation that began with that one, and of no other; else of any, if it knows none, and of a later generation
+// if it has no seat in its own. Of others it learns by Release: ballots do not order generations of which one was founded
 // without this entry, and a mesh ends only for one that a majority confirms.
 func (r *Report) mayLearn(t *Table) bool {
-	switch {
+	var known Ballot
+	if r.Table != nil {
+		known = r.Table.Stamp.Roll
+	}
+	switch roll := t.Stamp.Roll; {
 	case !slices.Contains(t.Bound(), r.Node):
 		return false
+	case r.Table != nil && roll == known:
+		return t.Stamp.Version > r.Table.Stamp.Version
+	case r.Roll.Compare(known) > 0:
+		return roll == r.Roll
 	case r.Table == nil:
 		return true
-	case t.Stamp.Roll == r.Table.Stamp.Roll:
-		return t.Stamp.Version > r.Table.Stamp.Version
-	case t.Stamp.Roll == r.Roll:
-		return t.Stamp.Roll.Compare(r.Table.Stamp.Roll) > 0
+	default:
+		return t.Mesh == r.Table.Mesh && roll.Compare(known) > 0 && !slices.Contains(r.Table.Bound(), r.Node)
 	}
-	return t.Mesh == r.Table.Mesh && t.Stamp.Roll.Compare(r.Roll) > 0 && !slices.Contains(r.Table.Bound(), r.Node)
 }
 
 // Learn takes over a decision, and reports whether it was news. A node that promised a later roll

@@ -215,12 +215,15 @@
 //     that one alone had accepted. The node that was not asked and the dropped one, which no call asks any more, counted as two of
 //     three that might live in the generation before. Now a node that was asked by a call with a value counts in no earlier generation.
 //     (The model, of three entries, in one of a hundred thousand walks.)
+//   - Of five, two were bound before they had heard of the mesh, and founded another one with three by the next list. Its ballot was
+//     the lower one: when they heard of the first mesh they took it over, unfenced, and both decided. Now a node that promised a
+//     roll call takes over no other generation without a confirmation. (A simulated fleet, of three, in which only one could decide.)
 //   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
 //     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.
 //
 // What the model does not show yet: time, that is the quiet time and stalls. What random walks alone
 // show: a second change of the list, and most roll calls while a list of three or more changes. Whole worlds
-// have up to five entries. Some of the largest are explored to a depth only, those with short calls to six to nine steps: see worlds
+// have up to five entries; one of six begins in the middle of a course. Some of the largest are explored to a depth only, those with short calls to six to nine steps: see worlds
 // in its test.
 //
 // # Three courses of events

@@ -9,12 +9,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
 )
 
 // world is a small world to explore. Depth bounds the steps; zero: it is explored whole.
 type world struct {
 	serving, long, deep bool
 	depth               int
+	begun               func(*testing.T, limits) []*model // returns how it begins
 	limits
 }
 
@@ -90,11 +93,52 @@ var worlds = []world{
 	{limits: limits{entries: 4, replicas: 3, restarts: 2, calls: 2, registers: 1, short: true, takes: true, atOnce: true, serve: 200}, serving: true, deep: true, depth: 6},
 	{limits: limits{entries: 3, replicas: 2, calls: 1, registers: 1, short: true, atOnce: true, lists: []string{"abc", "ab"}, edits: 1, live: true, serve: 2}, serving: true, long: true},
 	{limits: limits{entries: 3, replicas: 2, calls: 2, short: true, lists: []string{"abc", "ab"}, edits: 1, live: true, serve: 200}, serving: true, deep: true, depth: 9},
+	{limits: limits{entries: 6, replicas: 3, calls: 1, registers: 2, asks: 1, atOnce: true, lists: []string{"abcde", "abcdf"}, hasty: true, late: true, serve: 200}, begun: unaware},
+}
+
+// unaware returns worlds in which two entries of five have been started anew, with the next list, and are bound, which
+// they have not heard. Two others have been started anew as well, and all of that list have promised a roll call of it.
+func unaware(t *testing.T, l limits) []*model {
+	ms := newServing(l)
+	for _, m := range ms {
+		for e := range 4 {
+			m.files[e] = 1
+			m.lives[e]++
+			if m.fresh(e); e >= 2 {
+				continue
+			}
+			now := m.latest()
+			next := m.tables.intern(must(now.Bind(m.names[e], env.Member{ID: m.id(e)}, m.acc[e].list))(t), now)
+			m.decideNow(4, next)
+			for o := 2; o < 5; o++ {
+				m.edit(m.id(o)).Learn(next)
+			}
+		}
+		m.regs, m.sent = nil, slices.Clone(m.past)
+		action, err := begin(m.id(5), m.acc[5].list, m.told(5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := call{Call: action.(Begin).Call}
+		for _, id := range k.Roster {
+			r, err := m.edit(id).Call(k.Call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.answers = append(k.answers, &r)
+		}
+		k.value = m.values(k)[0]
+		m.calls = []call{k}
+	}
+	return ms
 }
 
 // start returns the states in which a world begins.
-func (w *world) start() []*model {
-	if w.serving {
+func (w *world) start(t *testing.T) []*model {
+	switch {
+	case w.begun != nil:
+		return w.begun(t, w.limits)
+	case w.serving:
 		return newServing(w.limits)
 	}
 	return []*model{newModel(w.limits)}
@@ -102,7 +146,10 @@ func (w *world) start() []*model {
 
 func (w *world) String() string {
 	begin := "founding"
-	if w.serving {
+	switch {
+	case w.begun != nil:
+		begin = "two are bound unawares, and found another mesh"
+	case w.serving:
 		begin = "serving"
 	}
 	l := w.limits
@@ -142,7 +189,7 @@ func TestModel(t *testing.T) {
 			continue
 		}
 		states, images := w.explore(t)
-		if w.depth > 0 || images > small || images == states {
+		if w.depth > 0 || w.begun != nil || images > small || images == states {
 			continue
 		}
 		w.plain = true
@@ -222,7 +269,7 @@ func (s *search) expand(level []*model) (next []*model) {
 func (w *world) explore(t *testing.T) (states, images int) {
 	t.Helper()
 	begun, depth := time.Now(), 0
-	s := &search{world: w, starts: w.start()}
+	s := &search{world: w, starts: w.start(t)}
 	for i := range s.shards {
 		s.shards[i].from = make(map[uint64]uint64)
 	}

@@ -80,6 +80,7 @@ type limits struct {
 	vacate int      // how often a seat may be vacated, whether or not its incarnation is silent
 	short  bool     // roll calls may be begun without each set of entries, by Next or not
 	takes  bool     // a proposer may withdraw a roll call
+	late   bool     // the mesh that serves has a higher ballot than nodes begin with that have not heard of it
 	apart  bool     // there may be two meshes, which know nothing of each other at first
 	plain  bool     // states that renamings make of each other are explored each by itself
 	serve  int      // in one of how many states comesToServe is tried; zero: every
@@ -1457,6 +1458,9 @@ func newServing(l limits) (ms []*model) {
 			m.tables = ms[0].tables
 		}
 		c := Call{Ballot: Ballot{Round: 1}, List: m.file(0)}
+		if m.late {
+			c.Ballot.Round = 99
+		}
 		for _, entry := range c.List {
 			c.Roster = append(c.Roster, m.id(slices.Index(m.names, entry)))
 		}

@@ -94,7 +94,7 @@ func walkEach(from, to, step int) walked {
 	w := walked{met: make(map[string]int), failed: to}
 	for n := from; n < to; n += step {
 		rng := rand.New(rand.NewPCG(1, uint64(n)))
-		m := atRandom(rng)
+		m := atRandom(rng, rand.New(rand.NewPCG(3, uint64(n))))
 		more := rand.New(rand.NewPCG(2, uint64(n))) // so that what came before has the walks that it had
 		m.limits.vacate, m.limits.short = more.IntN(4)*more.IntN(2), more.IntN(2) == 0
 		m.limits.takes = more.IntN(2) == 0
@@ -115,13 +115,17 @@ func walkEach(from, to, step int) walked {
 
 // atRandom returns a world in which a walk begins: before it is founded, as it serves, or while the
 // second or third of its lists is rolled out.
-func atRandom(rng *rand.Rand) *model {
+func atRandom(rng, more *rand.Rand) *model {
 	l := limits{entries: 2 + rng.IntN(4), restarts: rng.IntN(5), calls: 1 + rng.IntN(5), plain: true, registers: rng.IntN(8), asks: rng.IntN(5), fences: rng.IntN(4)}
 	if rolls := rolls(); rng.IntN(2) == 0 {
 		l.lists = rolls[rng.IntN(len(rolls))]
+		if more.IntN(6) == 0 {
+			l.lists = []string{"abcde", "abcdf"}
+		}
 		l.entries = len(names(l.lists))
 		l.edits, l.hasty = rng.IntN(2*l.entries*len(l.lists)), len(l.lists) == 2 && rng.IntN(2) == 0
 	}
+	l.late = more.IntN(2) == 0
 	l.replicas = 2 + rng.IntN(l.entries-1)
 	l.atOnce = rng.IntN(2) == 0
 	if rng.IntN(4) == 0 {

@@ -471,3 +471,41 @@ func (w *world) settleOrders() {
 	w.must(w.runUntil(3*time.Minute, done), "the list does not come to rest: %+v", latest)
 	holds(w.t, !slices.Contains(w.table().Bound(), transport.ID(0)))
 }
+
+// Promise: G1, C4, C11: a node that is bound before it has heard of that, and founds a mesh by an earlier list, stays with the mesh
+// that it founded. The first mesh has no majority without it, and the third node gives way.
+func TestTheBoundThatFoundByAnEarlierList(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(10*time.Second, w.serves), "not founded")
+	first := w.table().Mesh
+	earlier, third := w.list[:2], w.list[2]
+	w.lists = map[string][]string{earlier[0]: earlier, earlier[1]: earlier}
+	var from, to *proc
+	w.seen = func(p, o *proc, _ string) { from, to = p, o }
+	deaf := slices.Clone(w.list) // what these show does not reach the second
+	w.lose = func(name string) bool {
+		return to.addr == earlier[1] && name == "shown" && slices.Contains(deaf, from.addr)
+	}
+	b := w.boot(earlier[1])
+	w.must(w.runUntil(10*time.Second, func() bool { return slices.Contains(w.procs[third].m.acceptor.Table().Bound(), b.id) }), "not bound")
+	for _, addr := range earlier {
+		w.cut[[2]string{addr, third}], w.cut[[2]string{third, addr}] = true, true
+		w.breakLink(addr, third)
+	}
+	a := w.boot(earlier[0])
+	w.must(w.runUntil(20*time.Second, func() bool { return a.m.acceptor.Table() != nil }), "no other mesh")
+	equal(t, true, b.m.acceptor.Table() == nil && b.m.acceptor.Pending())
+	clear(w.cut)
+	deaf = earlier[:1]
+	w.run(5 * time.Second)
+	equal(t, true, b.m.acceptor.Table() == nil, "it takes over what the third shows")
+	deaf = nil
+	second := a.m.acceptor.Table().Mesh
+	w.must(w.runUntil(10*time.Second, func() bool {
+		return !slices.ContainsFunc(w.living, func(p *proc) bool { return p.state.Table == nil || p.state.Fenced || p.state.Table.Mesh != second })
+	}), "not one mesh")
+	equal(t, true, second != first)
+}
