@@ -246,10 +246,14 @@ func outside(list, other []string) (n int) {
 }
 
 // Propose accepts the value of a roll call, whose Stamp names the ballot. A node that has learned of a
-// later generation since it answered the call does not: it could not take the value over.
+// later generation since it answered the call does not: it could not take the value over. Nor does one that had answered that it
+// knew of none, and has learned of one since.
 func (a *Acceptor) Propose(t *Table) error {
 	if a.roll != t.Stamp.Roll || t.Stamp.Version != 0 || a.table != nil && a.table.Stamp.Roll.Compare(t.Stamp.Roll) > 0 {
 		return errOutbid
+	}
+	if t.Stamp.Roll.Compare(a.refused) <= 0 {
+		return errRefused
 	}
 	a.rollAt, a.proposed = t.Stamp.Roll, t
 	return nil
@@ -306,8 +310,9 @@ func (a *Acceptor) Serves(prev Stamp) error {
 
 // mayLearn reports whether t is news, and to be taken over without any confirmation. A node learns only
 // of tables in which it has a seat: of later versions of its generation; if it promised a later roll call, of
-// the generation that began with that one, and of no other; else of any, if it knows none, and of a later generation
-// if it has no seat in its own. Of others it learns by Release: ballots do not order generations of which one was founded
+// the generation that began with that one, and of no other; else of a later generation if it has no seat in its own. One that knows
+// none learns of any, but if it has accepted the value of a roll call, of that generation alone. Of others it learns by
+// Release: ballots do not order generations of which one was founded
 // without this entry, and a mesh ends only for one that a majority confirms.
 func (r *Report) mayLearn(t *Table) bool {
 	var known Ballot
@@ -319,10 +324,10 @@ func (r *Report) mayLearn(t *Table) bool {
 		return false
 	case r.Table != nil && roll == known:
 		return t.Stamp.Version > r.Table.Stamp.Version
+	case r.Table == nil && r.RollAt == Ballot{}:
+		return true
 	case r.Roll.Compare(known) > 0:
 		return roll == r.Roll
-	case r.Table == nil:
-		return true
 	default:
 		return t.Mesh == r.Table.Mesh && roll.Compare(known) > 0 && !slices.Contains(r.Table.Bound(), r.Node)
 	}
@@ -333,6 +338,9 @@ func (r *Report) mayLearn(t *Table) bool {
 func (a *Acceptor) Learn(t *Table) bool {
 	if r := a.Report(); !r.mayLearn(t) {
 		return false
+	}
+	if a.table == nil && a.roll != t.Stamp.Roll {
+		a.refused = later(a.refused, a.roll) // it has answered that it knew of none
 	}
 	a.take(t)
 	return true

@@ -138,8 +138,9 @@
 //     one value. For version k+1 it is Paxos among the bound of version k, of which there is one, by
 //     induction.
 //  2. When a roll call r of the mesh's list is decided, every incarnation that lives at an entry of it
-//     has promised r, and was not released from it: a release needs a confirmation by an incarnation of
-//     r's roster, which refuses r for ever. So no earlier generation can decide after r: a majority of
+//     has accepted r's value, and was not released from it: a release needs a confirmation by an incarnation of
+//     r's roster, which refuses r for ever. One that knew a generation then is fenced. One that knew none was bound unawares, if at all,
+//     and learns of no generation but r's: its ballot alone might not fence it in another. So no earlier generation can decide after r: a majority of
 //     its bound would have to live unfenced. Where lists differ, three of them count: the call's, those
 //     of the nodes that answer it, each one change behind at most, and the mesh's. So two changes may
 //     lie between the call and the mesh. In a list of four or more two entries are no majority. A list
@@ -216,8 +217,11 @@
 //     three that might live in the generation before. Now a node that was asked by a call with a value counts in no earlier generation.
 //     (The model, of three entries, in one of a hundred thousand walks.)
 //   - Of five, two were bound before they had heard of the mesh, and founded another one with three by the next list. Its ballot was
-//     the lower one: when they heard of the first mesh they took it over, unfenced, and both decided. Now a node that promised a
-//     roll call takes over no other generation without a confirmation. (A simulated fleet, of three, in which only one could decide.)
+//     the lower one: when they heard of the first mesh they took it over, unfenced, and both decided. Now a node that has accepted the
+//     value of a roll call takes over no other generation without a confirmation. (A simulated fleet, of three, in which only one could decide.)
+//   - Then a promise alone kept a node from taking over the mesh that had bound it, also where its caller had ended: so it founded another
+//     one. And a value that one alone had accepted, and that the others who answered never would, went before what was decided. (A reader;
+//     see learn_test.go.)
 //   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
 //     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.
 //

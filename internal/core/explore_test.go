@@ -93,7 +93,8 @@ var worlds = []world{
 	{limits: limits{entries: 4, replicas: 3, restarts: 2, calls: 2, registers: 1, short: true, takes: true, atOnce: true, serve: 200}, serving: true, deep: true, depth: 6},
 	{limits: limits{entries: 3, replicas: 2, calls: 1, registers: 1, short: true, atOnce: true, lists: []string{"abc", "ab"}, edits: 1, live: true, serve: 2}, serving: true, long: true},
 	{limits: limits{entries: 3, replicas: 2, calls: 2, short: true, lists: []string{"abc", "ab"}, edits: 1, live: true, serve: 200}, serving: true, deep: true, depth: 9},
-	{limits: limits{entries: 6, replicas: 3, calls: 1, registers: 2, asks: 1, atOnce: true, lists: []string{"abcde", "abcdf"}, hasty: true, late: true, serve: 200}, begun: unaware},
+	{limits: limits{entries: 6, replicas: 3, calls: 1, registers: 1, atOnce: true, lists: []string{"abcde", "abcdf"}, hasty: true, late: true, serve: 2000}, begun: unaware},
+	{limits: limits{entries: 6, replicas: 3, calls: 1, registers: 2, atOnce: true, lists: []string{"abcde", "abcdf"}, hasty: true, late: true, serve: 2000}, begun: unaware, deep: true},
 }
 
 // unaware returns worlds in which two entries of five have been started anew, with the next list, and are bound, which

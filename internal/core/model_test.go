@@ -878,7 +878,7 @@ func (m *model) changes(k kind, t *Table) (ts []*Table) {
 		for _, seat := range t.Seats {
 			e := slices.Index(m.names, seat.Entry)
 			switch id := m.id(e); {
-			case k == bind && m.runs(e):
+			case k == bind && m.runs(e) && (m.acc[e].table == nil || m.acc[e].table.Mesh == t.Mesh): // else it decides elsewhere
 				add(t.Bind(seat.Entry, env.Member{ID: id}, m.acc[e].list))
 			case k == start && id == seat.Node.ID:
 				add(t.Start(seat.Entry, m.acc[e].list))

@@ -272,12 +272,24 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 			return r.Node != 0 && r.Released.Compare(t.Stamp.Roll) >= 0 && slices.ContainsFunc(t.Seats, asked)
 		})
 	}
+	// All of its roster must accept a value. One of them that answers, and has not, never will. So a mesh that was to be founded, and
+	// was not, counts for nothing where somebody remembers another one.
+	unfounded := func(t *Table) bool {
+		another := func(r Report) bool { return r.Table != nil && r.Table.Mesh != t.Mesh }
+		lacks := func(r Report) bool {
+			asked := func(s Seat) bool { return s.Node.ID == r.Node && !s.Unasked }
+			knows := r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll
+			return r.Node != 0 && r.RollAt.Compare(t.Stamp.Roll) < 0 && !knows && slices.ContainsFunc(t.Seats, asked)
+		}
+		return slices.ContainsFunc(answers, another) && slices.ContainsFunc(answers, lacks)
+	}
 	var shown, values []*Table    // values: of roll calls, if somebody has accepted them
 	over := make(map[Ballot]bool) // generations after which a node accepted the roll call of another
 	for _, r := range answers {
 		accepted := r.Proposed != nil && !void(r.Proposed)
 		if accepted {
-			values = append(values, r.Proposed)
+			values = append(values, r.Proposed) // also one that never is decided: those that were asked have promised it
+			accepted = !unfounded(r.Proposed)
 		}
 		switch {
 		case accepted && r.Table == nil:

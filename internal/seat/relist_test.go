@@ -509,3 +509,48 @@ func TestTheBoundThatFoundByAnEarlierList(t *testing.T) {
 	}), "not one mesh")
 	equal(t, true, second != first)
 }
+
+// Promise: G1, C4, C5: a node that has promised a call, and heard nothing more of it, takes over the mesh that has bound it: what that
+// has decided counts in what begins now.
+// Method: of three, MaxTTL is raised to a minute. Then the third is to go: the second restarts with a list of two, and is bound, which it
+// does not hear. Cut off from the third, the first restarts with that list, calls, and is gone before it has an answer.
+// The third is connected again, and the first is back.
+func TestAPromiseToOneThatEnded(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(10*time.Second, w.serves), "not founded")
+	w.run(3 * time.Second)
+	raised := w.orders(w.procs[w.list[0]], SetMaxTTL{time.Minute})
+	w.must(w.runUntil(20*time.Second, func() bool { return raised() == nil && w.limited(time.Minute)() }), "not raised: %v", raised())
+	first, two, third := w.table(), w.list[:2], w.list[2]
+	w.lists = map[string][]string{two[0]: two, two[1]: two}
+	var from, to *proc
+	w.seen = func(p, o *proc, _ string) { from, to = p, o }
+	answered := false
+	w.lose = func(name string) bool {
+		is := to.addr == two[0] && from.addr == two[1] && name == "answer"
+		answered = answered || is
+		return is || to.addr == two[1] && name == "shown"
+	}
+	b := w.boot(two[1])
+	w.must(w.runUntil(10*time.Second, func() bool { return slices.Contains(w.procs[third].m.acceptor.Table().Bound(), b.id) }), "not bound")
+	for _, addr := range two {
+		w.cut[[2]string{addr, third}], w.cut[[2]string{third, addr}] = true, true
+		w.breakLink(addr, third)
+	}
+	w.boot(two[0])
+	w.must(w.runUntil(20*time.Second, func() bool { return answered }), "no call")
+	w.kill(two[0])
+	w.lose = nil
+	clear(w.cut)
+	w.run(5 * time.Second)
+	a := w.boot(two[0])
+	w.must(w.runUntil(30*time.Second, func() bool { return a.m.acceptor.Table() != nil && b.m.acceptor.Table() != nil }), "no mesh")
+	now := a.m.acceptor.Table()
+	equal(t, first.Mesh, now.Mesh)
+	for i, s := range now.Shards {
+		holds(t, s.Generation == first.Shards[i].Generation || s.Quiet >= quietFor(time.Minute), "shard ", i, " is quiet for ", s.Quiet)
+	}
+}
