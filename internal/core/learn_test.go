@@ -75,6 +75,9 @@ func TestAnAnswerThatIsOutOfDate(t *testing.T) {
 		if err := c.at["b"].Propose(value); err == nil {
 			t.Errorf("round %d: b accepts it", round)
 		}
+		if _, err := c.at["b"].Call(call); err == nil {
+			t.Errorf("round %d: b answers again", round)
+		}
 		call.Ballot.Round = 9
 		if _, err := c.at["b"].Call(call); err != nil {
 			t.Errorf("round %d: a later call: %v", round, err)
