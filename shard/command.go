@@ -13,9 +13,11 @@ import (
 const (
 	MaxKey     = 1024    // bytes of a key; at least one
 	MaxValue   = 4096    // bytes of a holder's value
-	MaxName    = 255     // bytes of a node's name
+	MaxName    = 255     // bytes of a node's name, and of a user's
+	MaxVersion = 255     // bytes of a resource's version
 	MaxAcked   = 128     // acknowledged numbers in one command
 	MaxWaiters = 1 << 16 // per key; one more is refused at once, no waiter is dropped
+	MaxUses    = 1 << 16 // per resource, as a pull arrives: those that wait may make more
 	MaxWeight  = 1 << 40 // a semaphore's capacity
 
 	// MaxDuration bounds every TTL, hold and silence on the wire.
@@ -44,6 +46,9 @@ type Kind uint8
 const (
 	RW        Kind = iota // a read/write lock: a writer has weight Whole, a reader weight 1
 	Semaphore             // permits up to a capacity
+	Resource              // operations, one at a time (P39)
+
+	lastKind = Resource
 )
 
 // Whole is the capacity of a read/write lock, and a writer's weight.
@@ -179,6 +184,11 @@ const (
 	wireCheck
 	wireReport
 	wireCalm
+	wireBegin
+	wireEnd
+	wireDrop
+	wireWalk
+	wireRemember
 )
 
 func (a *Acquire) fields(c *wire.Codec) {
@@ -196,7 +206,7 @@ func (a *Acquire) fields(c *wire.Codec) {
 
 // share reports whether a request may ask for this weight of a key of that kind and capacity.
 func share(kind Kind, weight, capacity int64) bool {
-	return weight >= 1 && weight <= capacity && (kind != RW || capacity == Whole)
+	return weight >= 1 && weight <= capacity && (kind != RW || capacity == Whole) && (kind != Resource || capacity == 1)
 }
 
 func (a *Cancel) fields(c *wire.Codec) {
@@ -217,17 +227,22 @@ func (a *Report) fields(c *wire.Codec) {
 	duration(c, &a.TTL)
 	c.String(&a.Name, MaxName)
 	key(c, &a.Key)
-	wire.Number(c, &a.Kind, uint64(Semaphore))
+	wire.Number(c, &a.Kind, uint64(lastKind))
 	wire.Number(c, &a.Weight, MaxWeight)
 	wire.Number(c, &a.Capacity, MaxWeight)
 	c.Bytes(&a.Value, MaxValue)
 	a.Earlier.fields(c)
+	if a.Kind == Resource {
+		a.Operation.fields(c)
+	}
+	c.Check(!a.Uses || a.Kind == Resource && a.Op == Pull && a.Token != 0, "a use without a stamp")
 	c.Check(share(a.Kind, a.Weight, a.Capacity), "weight and capacity do not fit")
 }
 
 func (a *Earlier) fields(c *wire.Codec) {
 	t := c.Begin()
 	c.Uint(&a.Token, anyUint)
+	c.Bool(&a.Uses)
 	c.Uint(&a.Entered, anyUint)
 	duration(c, &a.Hold)
 	c.Uint(&a.Known, maxKnown)
@@ -279,13 +294,17 @@ func (a *Call) fields(c *wire.Codec) {
 	a.Session.Fields(c)
 	c.Uint(&a.Number, anyUint)
 	c.Uint(&a.Since, anyUint)
-	if n := c.Array(len(a.Acked), MaxAcked); n > len(a.Acked) {
-		a.Acked = make([]uint64, n)
-	}
-	for i := range a.Acked {
-		c.Uint(&a.Acked[i], anyUint)
-	}
+	uints(c, &a.Acked, MaxAcked)
 	c.Check(a.Number != 0, "request number zero")
+}
+
+func uints(c *wire.Codec, all *[]uint64, limit int) {
+	if n := c.Array(len(*all), limit); n > len(*all) {
+		*all = make([]uint64, n)
+	}
+	for i := range *all {
+		c.Uint(&(*all)[i], anyUint)
+	}
 }
 
 // Fields is the session's wire form, two elements.
@@ -330,6 +349,16 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireReport))
 	case Calm:
 		cmd.fields(as(&c, wireCalm))
+	case Begin:
+		cmd.fields(as(&c, wireBegin))
+	case End:
+		cmd.fields(as(&c, wireEnd))
+	case Drop:
+		cmd.fields(as(&c, wireDrop))
+	case Walk:
+		cmd.fields(as(&c, wireWalk))
+	case Remember:
+		cmd.fields(as(&c, wireRemember))
 	default:
 		panic("shard: a command without a wire form")
 	}
@@ -394,6 +423,26 @@ func ReadCommand(r *wire.Reader) Command {
 		cmd = a
 	case wireCalm:
 		var a Calm
+		a.fields(&c)
+		cmd = a
+	case wireBegin:
+		var a Begin
+		a.fields(&c)
+		cmd = a
+	case wireEnd:
+		var a End
+		a.fields(&c)
+		cmd = a
+	case wireDrop:
+		var a Drop
+		a.fields(&c)
+		cmd = a
+	case wireWalk:
+		var a Walk
+		a.fields(&c)
+		cmd = a
+	case wireRemember:
+		var a Remember
 		a.fields(&c)
 		cmd = a
 	default:

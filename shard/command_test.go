@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ func commands() []Command {
 	least := Call{Session: SessionID{}, Number: 1}
 	most := Call{Session: SessionID{1<<64 - 1, 1<<64 - 1}, Number: 1<<64 - 1, Since: 1<<64 - 1, Acked: acks}
 	text := func(n int) string { return strings.Repeat("\xff", n) }
+	long := Operation{Version: text(MaxVersion), User: text(MaxName), Durable: true, Alone: true, Retention: MaxDuration}
 	return []Command{
 		Acquire{Call: least, Key: "k", Weight: 1, Capacity: Whole},
 		Acquire{
@@ -41,6 +43,16 @@ func commands() []Command {
 			Weight: MaxWeight, Capacity: MaxWeight, Value: []byte(text(MaxValue)),
 			Earlier: Earlier{Token: maxKnown, Entered: maxKnown, Hold: MaxDuration, Known: maxKnown, Quiet: MaxDuration},
 		},
+		Report{
+			Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Kind: Resource, Weight: 1, Capacity: 1,
+			Earlier: Earlier{Token: 1, Uses: true, Known: 1}, Operation: long,
+		},
+		Begin{Call: least, Key: "k", Operation: Operation{User: "u"}}, Begin{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Operation: long},
+		Begin{Call: least, Key: "k", Operation: Operation{Op: Delete, Alone: true}}, Begin{Call: least, Key: "k", Operation: Operation{Op: Update}},
+		End{Call: least, Key: "k"}, End{Call: most, Key: text(MaxKey), Token: 1<<64 - 1, Failed: true},
+		Drop{Call: least, Key: "k", User: "u"}, Drop{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), User: text(MaxName), Stamp: 1<<64 - 1, Lone: 1<<64 - 1, Lost: most.Acked[:MaxLost]},
+		Remember{Call: least, Key: "k", User: "u", Stamp: 1}, Remember{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), User: text(MaxName), Stamp: maxKnown},
+		Walk{Key: "k"}, Walk{text(MaxKey), 1<<64 - 1},
 	}
 }
 
@@ -63,8 +75,8 @@ func TestCommandsTravel(t *testing.T) {
 		}
 		all = append(all, b...)
 	}
-	if len(kinds) != wireCalm {
-		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), wireCalm)
+	if len(kinds) != wireRemember {
+		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), wireRemember)
 	}
 	r := wire.NewReader(all)
 	for _, cmd := range commands() {
@@ -77,30 +89,39 @@ func TestCommandsTravel(t *testing.T) {
 	}
 }
 
+// changed returns a copy of a list with other elements at some positions: position, element, ...
+func changed(f []any, change ...any) []any {
+	f = slices.Clone(f)
+	for i := 0; i < len(change); i += 2 {
+		f[change[i].(int)] = change[i+1]
+	}
+	return f
+}
+
 func TestMalformedCommands(t *testing.T) {
 	type fields = []any
 	// Changing one field of a sound command makes each case.
-	with := func(f fields, change ...any) fields {
-		f = append(fields(nil), f...)
-		for i := 0; i < len(change); i += 2 {
-			f[change[i].(int)] = change[i+1]
-		}
-		return f
-	}
+	with := changed
 	acquire := fields{wireAcquire, 1, 1, 1, 0, fields{}, 5, "n", "k", 1, 1, 3, false, []byte{}}
 	cancel := fields{wireCancel, 1, 1, 1, 0, fields{}, 5, "n", 2}
 	release := fields{wireRelease, 1, 1, 1, 0, fields{}, "k", 7}
 	fix := fields{wireFix, 1, 1, 1, 0, fields{}, "k", 7, 5}
 	silent := fields{wireSilent, 1, 1, 5, 3}
 	settle := fields{wireSettle, 1, 7}
-	earlier := fields{7, 6, 5, 8, 9}
+	earlier := fields{7, false, 6, 5, 8, 9}
 	report := fields{wireReport, 1, 1, 1, 0, fields{}, 5, "n", "k", 1, 1, 3, []byte{}, earlier}
+	operation := fields{0, "1", "u", true, true, 5}
+	uses := fields{wireReport, 1, 1, 1, 0, fields{}, 5, "n", "k", 2, 1, 1, []byte{}, with(earlier, 1, true), operation}
+	begin := fields{wireBegin, 1, 1, 1, 0, fields{}, 5, "n", "k", operation}
+	ends := fields{wireEnd, 1, 1, 1, 0, fields{}, "k", 7, false}
+	remember := fields{wireRemember, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7}
+	drop := fields{wireDrop, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7, 8, fields{2}}
 	acks := make(fields, MaxAcked+1)
 	for i := range acks {
 		acks[i] = 1
 	}
 	long := func(n int) string { return strings.Repeat("x", n) }
-	for _, sound := range []fields{acquire, cancel, release, fix, silent, settle, report} {
+	for _, sound := range []fields{acquire, cancel, release, fix, silent, settle, report, uses, begin, ends, drop, remember, {wireWalk, "k", 1}} {
 		r := wire.NewReader(forge(nil, sound...))
 		if ReadCommand(r); r.End() != nil {
 			t.Fatalf("%v: %v", sound, r.Err())
@@ -115,7 +136,7 @@ func TestMalformedCommands(t *testing.T) {
 		{"an empty array", forge(nil)},
 		{"an empty array before a zero", []byte{0x90, 0, 0x30, 0x30, 0x30}},
 		{"number zero", forge(nil, 0, 1, 1)},
-		{"an unknown number", forge(nil, wireCalm+1, 1, 1)},
+		{"an unknown number", forge(nil, wireRemember+1, 1, 1)},
 		{"a huge number", forge(nil, uint64(1<<63), 1, 1)},
 		{"a name instead of a number", forge(nil, "acquire", 1, 1)},
 		{"a field too few", forge(nil, acquire[:13]...)},
@@ -151,10 +172,33 @@ func TestMalformedCommands(t *testing.T) {
 		{"a report of a value that is too long", forge(nil, with(report, 12, make([]byte, MaxValue+1))...)},
 		{"a report of nothing earlier", forge(nil, with(report, 13, fields{})...)},
 		{"a report of a token that its client does not know of", forge(nil, with(report, 13, with(earlier, 0, 9))...)},
-		{"a report of a place that its client does not know of", forge(nil, with(report, 13, with(earlier, 1, 9))...)},
-		{"a report of a hold longer than any", forge(nil, with(report, 13, with(earlier, 2, uint64(MaxDuration)+1))...)},
-		{"a report of a revision that leaves no room", forge(nil, with(report, 13, with(earlier, 3, uint64(maxKnown)+1))...)},
-		{"a report of a quiet time longer than any", forge(nil, with(report, 13, with(earlier, 4, uint64(MaxDuration)+1))...)},
+		{"a report of a place that its client does not know of", forge(nil, with(report, 13, with(earlier, 2, 9))...)},
+		{"a report of a hold longer than any", forge(nil, with(report, 13, with(earlier, 3, uint64(MaxDuration)+1))...)},
+		{"a report of a revision that leaves no room", forge(nil, with(report, 13, with(earlier, 4, uint64(maxKnown)+1))...)},
+		{"a report of a use without a stamp", forge(nil, with(uses, 13, fields{0, true, 0, 0, 8, 9})...)},
+		{"a report of the use of a semaphore", forge(nil, with(report, 13, with(earlier, 1, true))...)},
+		{"a report of a use by an update", forge(nil, with(uses, 14, with(operation, 0, 1, 2, "", 3, false))...)},
+		{"a report of a resource that runs twice", forge(nil, with(uses, 11, 2)...)},
+		{"a report of a resource without an operation", forge(nil, uses[:14]...)},
+		{"a report of a semaphore with an operation", forge(nil, append(report[:14:14], operation)...)},
+		{"an unknown operation", forge(nil, with(begin, 9, with(operation, 0, 3))...)},
+		{"a version that is too long", forge(nil, with(begin, 9, with(operation, 1, long(MaxVersion+1)))...)},
+		{"a pull by nobody", forge(nil, with(begin, 9, with(operation, 2, ""))...)},
+		{"an update that makes a user", forge(nil, with(begin, 9, with(operation, 0, 1, 3, false))...)},
+		{"an update that makes a durable use", forge(nil, with(begin, 9, with(operation, 0, 1, 2, ""))...)},
+		{"a user's name that is too long", forge(nil, with(begin, 9, with(operation, 2, long(MaxName+1)))...)},
+		{"a retention longer than any", forge(nil, with(begin, 9, with(operation, 5, uint64(MaxDuration)+1))...)},
+		{"an operation with a field too many", forge(nil, with(begin, 9, append(operation[:6:6], 0))...)},
+		{"an end without a key", forge(nil, with(ends, 6, "")...)},
+		{"an end that says a number", forge(nil, with(ends, 8, 1)...)},
+		{"a drop by nobody", forge(nil, with(drop, 9, "")...)},
+		{"a drop by a long name", forge(nil, with(drop, 9, long(MaxName+1))...)},
+		{"a drop of an empty key", forge(nil, with(drop, 8, "")...)},
+		{"a use to remember without a user", forge(nil, with(remember, 9, "")...)},
+		{"a use to remember without a stamp", forge(nil, with(remember, 10, 0)...)},
+		{"a use to remember that leaves no room for revisions", forge(nil, with(remember, 10, uint64(maxKnown)+1)...)},
+		{"a walk of an empty key", forge(nil, wireWalk, "", 1)},
+		{"a report of a quiet time longer than any", forge(nil, with(report, 13, with(earlier, 5, uint64(MaxDuration)+1))...)},
 		{"a number in a longer form than it needs", []byte{0x93, wireSettle, 0xcc, 1, 0}},
 		{"an array in a longer form than it needs", []byte{0xdc, 0, 3, wireSettle, 1, 0}},
 		{"a signed number", []byte{0x93, wireSettle, 0xd0, 1, 0}},

@@ -13,8 +13,8 @@ type Event struct {
 	Session SessionID
 	Number  uint64 // of the command that is answered
 
-	Token   uint64        // Granted: the grant's; Queued and Refused: of one that holds the key, if any does
-	Holder  string        // Queued and Refused: the name of that one's node
+	Token   uint64        // Granted: the grant's; Skipped, and Done for the End of a pull or the Cancel of what was Skipped: the stamp; Queued and Refused: of one that holds the key, if any does
+	Holder  string        // Queued and Refused: the name of that one's node; with InUse: of a user of the resource
 	Ahead   int           // Queued: how many requests are before it (-1: too many to count again)
 	Entered uint64        // Queued: the revision at which it entered the queue, for a Report
 	Reason  Reason        // Refused
@@ -25,7 +25,7 @@ type Event struct {
 // EventKind says what happened.
 type EventKind uint8
 
-// The kinds of events. Those up to Refused answer a command; their numbers are sent over the network
+// The kinds of events. Those up to Skipped answer a command; their numbers are sent over the network
 // and must not change.
 const (
 	// The request holds its key.
@@ -37,6 +37,8 @@ const (
 	// The command did not take effect, and never will under this number (except with Reopen and
 	// Behind: then the command was not examined).
 	Refused
+	// What the Begin asks for was done already.
+	Skipped
 
 	// The session now has a record.
 	Opened
@@ -49,7 +51,7 @@ const (
 )
 
 // Answers reports whether the event answers a command.
-func (e *Event) Answers() bool { return e.What <= Refused }
+func (e *Event) Answers() bool { return e.What <= Skipped }
 
 // Reason is why a command was refused. The numbers are sent over the network: append only.
 type Reason uint8
@@ -65,12 +67,13 @@ const (
 	Behind                     // there is a record, opened by a command that knew of a later revision (P12)
 	Late                       // a Report to a table that may grant already
 	Quiet                      // a Try, while the table grants nothing yet (P27)
+	InUse                      // an operation that is to run alone, on a resource that is used
 
-	lastReason = Quiet
+	lastReason = InUse
 )
 
 var reasons = [lastReason + 1]string{
-	0: "none", Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind", Late: "late", Quiet: "quiet",
+	0: "none", Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind", Late: "late", Quiet: "quiet", InUse: "in use",
 }
 
 func (r Reason) String() string {

@@ -21,6 +21,7 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 	for kind, cmd := range []Command{
 		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireFix: Fix{}, wireClose: Close{},
 		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{}, wireReport: Report{}, wireCalm: Calm{},
+		wireBegin: Begin{}, wireEnd: End{}, wireDrop: Drop{}, wireWalk: Walk{}, wireRemember: Remember{},
 	} {
 		if kind == 0 {
 			continue
@@ -28,7 +29,15 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		v := reflect.New(reflect.TypeOf(cmd)).Elem()
 		wiretest.Fill(v, &last)
 		if k := v.FieldByName("Kind"); k.IsValid() {
-			k.SetUint(uint64(Semaphore))
+			k.SetUint(uint64(Resource))
+			v.FieldByName("Weight").SetInt(1)
+			v.FieldByName("Capacity").SetInt(1)
+		}
+		if o := v.FieldByName("Op"); o.IsValid() {
+			o.SetUint(uint64(Pull))
+		}
+		if _, ok := cmd.(Acquire); ok {
+			v.FieldByName("Kind").SetUint(uint64(Semaphore))
 		}
 		if k := v.FieldByName("Known"); k.IsValid() {
 			k.SetUint(1000 + last)
@@ -39,9 +48,12 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		if got := ReadCommand(r); r.End() != nil || !reflect.DeepEqual(got, cmd) {
 			t.Errorf("%+v came back as %+v, error %v", cmd, got, r.Err())
 		}
-		elements := append([]any{kind}, wiretest.Elements(cmd, "Earlier")...)
-		if p, ok := cmd.(Report); ok {
-			elements = append(elements, wiretest.Elements(p.Earlier)) // a list of its own
+		elements := append([]any{kind}, wiretest.Elements(cmd, "Earlier", "Operation")...)
+		switch p := cmd.(type) { // what is a list of its own
+		case Report:
+			elements = append(elements, wiretest.Elements(p.Earlier), wiretest.Elements(p.Operation))
+		case Begin:
+			elements = append(elements, wiretest.Elements(p.Operation))
 		}
 		if want := wiretest.Encode(t, elements); !bytes.Equal(b, want) {
 			t.Errorf("%+v is written as %x, want %x", cmd, b, want)
@@ -60,7 +72,9 @@ var transient = map[string]string{
 	"Table.term": "set by Enter", "Table.peaks": "room", "Table.cut": "under way",
 	"Table.check": "switch", "Table.observe": "switch", "Table.entries": "like keys", "Table.records": "like sessions",
 	"session.place": "list", "session.peaks": "room", "session.image": "of a snapshot under way",
-	"entry.place": "list", "entry.image": "of a snapshot under way", "request.place": "list",
+	"entry.place": "list", "entry.image": "of a snapshot under way", "request.place": "list", "use.place": "list",
+	"Table.memories": "by forgetAt", "Table.walks": "those that are walking", "session.uses": "like the resource's",
+	"resource.by": "like uses", "resource.walking": "by queue and holders", "resource.peak": "room", "resource.index": "in memories",
 }
 
 func (f *fields) write(v reflect.Value) string {
@@ -92,7 +106,20 @@ func (f *fields) write(v reflect.Value) string {
 			}
 			slices.Sort(all)
 			text += fmt.Sprint(all)
-		case field.Type() == reflect.TypeFor[list[*request]]():
+		case name == "use.entry" || name == "use.session":
+			text += fmt.Sprint(!field.IsNil())
+		case field.Type() == reflect.TypeFor[[lastOp + 1]*completion]():
+			for i := range field.Len() {
+				if d := field.Index(i); !d.IsNil() {
+					text += f.write(d.Elem())
+				}
+				text += ";"
+			}
+		case field.Kind() == reflect.Pointer:
+			if !field.IsNil() {
+				text += f.write(field.Elem())
+			}
+		case field.Type() == reflect.TypeFor[list[*request]](), field.Type() == reflect.TypeFor[list[*use]]():
 			for p := field.FieldByName("head"); !p.IsNil(); p = p.Elem().FieldByName("succ") {
 				text += f.write(p.Elem().FieldByName("value").Elem()) + ";"
 			}
@@ -133,6 +160,11 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	step(Silent{id("ann"), 3 * time.Second, thisTerm})
 	step(lock("eve", 1, "k"))
 	step(read("eve", 4, "k"))
+	table.Step(end("gus", 2, step(update("gus", 1))), nil)
+	table.Step(end("gus", 4, step(with(pull("gus", 3), durable))), nil)
+	step(with(pull("hal", 1), func(o *Operation) { whileUsed(o); durable(o); second(o) }))
+	step(with(update("ida", 1), second))
+	step(pull("jan", 1))
 	table.settles = 11 * time.Second
 	step(waited("fay", 1, "k", 1))
 
@@ -143,7 +175,9 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 			t.Errorf("%s is zero everywhere: nothing would notice if it were lost", name)
 		}
 	}
-	for _, name := range []string{"session.minSince", "session.silent", "session.fixed", "request.value", "Table.deleted"} {
+	for _, name := range []string{
+		"session.minSince", "session.silent", "session.fixed", "request.value", "Table.deleted", "completion.until", "use.durable", "Operation.Durable",
+	} {
 		if !was.seen[name] {
 			t.Errorf("%s was not looked at", name)
 		}

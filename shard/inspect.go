@@ -37,10 +37,11 @@ type Record struct {
 	Requests []Place
 }
 
-// Place is a request that waits for a key or holds it.
+// Place is a request that waits for a key or holds it, or a use of a resource.
 type Place struct {
 	Key   string
-	Token uint64 // zero while it waits
+	Token uint64 // zero while it waits; of a use, its stamp
+	Uses  bool
 }
 
 // Records returns all sessions' records in the order of their IDs.
@@ -55,7 +56,10 @@ func (t *Table) Records() []Record {
 		slices.Sort(numbers)
 		for _, n := range numbers {
 			r := s.requests[n]
-			rec.Requests = append(rec.Requests, Place{r.entry.key, r.token})
+			rec.Requests = append(rec.Requests, Place{Key: r.entry.key, Token: r.token})
+		}
+		for _, u := range s.usesInOrder() {
+			rec.Requests = append(rec.Requests, Place{u.entry.key, u.stamp, true})
 		}
 		all = append(all, rec)
 	}

@@ -1,6 +1,9 @@
 package shard
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // checkCommand panics if the key or the session of cmd breaks one of the table's own rules.
 // It runs after every step in tests and in simulations.
@@ -16,13 +19,29 @@ func (t *Table) checkCommand(cmd Command) {
 		key, id = c.Key, c.Session
 	case Report:
 		key, id = c.Key, c.Session
+	case Begin:
+		key, id = c.Key, c.Session
+	case End:
+		key, id = c.Key, c.Session
+	case Drop:
+		key, id = c.Key, c.Session
+	case Remember:
+		key, id = c.Key, c.Session
+	case Walk:
+		key = c.Key
 	case Cancel:
 		id = c.Session
 	default:
 		return
 	}
-	if e := t.keys[key]; e != nil && t.dueForCheck(e.holders.len) {
-		t.checkEntry(e)
+	if e := t.keys[key]; e != nil {
+		size := e.holders.len
+		if e.resource != nil {
+			size += e.uses.len
+		}
+		if t.dueForCheck(size) {
+			t.checkEntry(e)
+		}
 	}
 	if s := t.sessions[id]; s != nil && t.dueForCheck(len(s.requests)) {
 		t.checkSession(s)
@@ -49,14 +68,36 @@ func (t *Table) checkEntry(e *entry) {
 			panic(fmt.Sprintf("shard: key %q: the holder of %d has no record", e.key, r.token))
 		}
 	}
-	if used != e.used || used > e.capacity {
-		panic(fmt.Sprintf("shard: key %q: %d of %d in use, counted %d", e.key, used, e.capacity, e.used))
+	if used != e.taken || used > e.capacity {
+		panic(fmt.Sprintf("shard: key %q: %d of %d in use, counted %d", e.key, used, e.capacity, e.taken))
 	}
-	if e.holders.len+e.queue.len == 0 {
+	if e.idle() {
 		panic(fmt.Sprintf("shard: key %q is kept without holder and waiter", e.key))
 	}
-	if head := e.queue.first(); head != nil && t.settles == 0 && e.used+head.weight <= e.capacity {
+	if e.resource != nil {
+		t.checkResource(e)
+	}
+	walking := e.resource != nil && e.walking
+	if head := e.queue.first(); head != nil && t.settles == 0 && e.taken+head.weight <= e.capacity != walking {
 		panic(fmt.Sprintf("shard: key %q: the head of the queue fits and waits", e.key))
+	}
+}
+
+func (t *Table) checkResource(e *entry) {
+	if len(e.by) != e.uses.len || e.forgetAt != 0 && (e.index >= len(t.memories) || t.memories[e.index] != e) || e.walking != slices.Contains(t.walks, e) {
+		panic(fmt.Sprintf("shard: resource %q is out of place", e.key))
+	}
+	for u := e.uses.first(); u != nil; u = u.place.next() {
+		if e.by[u.useID] != u || u.entry != e || u.stamp > t.revision ||
+			(u.session == nil) != (u.useID.session == SessionID{}) || u.session == nil && !u.durable ||
+			u.session != nil && (!u.session.uses[u] || t.sessions[u.session.id] != u.session) {
+			panic(fmt.Sprintf("shard: resource %q: the use of %q is out of place", e.key, u.user))
+		}
+	}
+	for o, d := range e.done {
+		if d != nil && t.now >= d.until && (Op(o) != Pull || !e.used()) {
+			panic(fmt.Sprintf("shard: resource %q remembers a %v for too long", e.key, Op(o)))
+		}
 	}
 }
 

@@ -22,15 +22,55 @@ type Report struct {
 	Capacity int64
 	Value    []byte
 	Earlier
+	Operation // on a resource: that runs, or waits; or the pull that made a use
 }
 
 // Earlier is what a session knows of an earlier table.
 type Earlier struct {
-	Token   uint64        // of the hold; zero: the request waited
+	Token   uint64        // of the hold, or the stamp of the use; zero: the request waited
+	Uses    bool          // it was the use of a resource
 	Entered uint64        // the revision at which the request entered its queue; zero: unknown
 	Hold    time.Duration // of a hold of fixed length: how much longer it lasts; zero: its lease is renewed
 	Known   uint64        // the highest revision that the client knows of
 	Quiet   time.Duration // for how long a new table must grant nothing, because leases of the earlier one may last so long
+}
+
+// Remember asks a table for a durable use that an earlier table of the shard had, which a replica of that one knows of
+// (P39). A table takes it until it is told to grant. It opens the session's record.
+type Remember struct {
+	Call
+	TTL   time.Duration // of the session
+	Name  string        // of the node
+	Key   string
+	User  string
+	Stamp uint64
+}
+
+func (Remember) isCommand() {}
+
+// remember gives a user back its durable use.
+func (t *Table) remember(c Remember, out []Event) []Event {
+	s, out := t.begin(c.Call, &opening{c.TTL, c.Name}, out)
+	if s == nil {
+		return out
+	}
+	if c.Stamp >= t.revision {
+		t.revision = c.Stamp + floorJump
+	}
+	if t.settles == 0 {
+		return append(out, t.refused(s, c.Number, Late, nil))
+	}
+	e := t.find(c.Key)
+	switch {
+	case e == nil:
+		e = t.newEntry(c.Key, Resource, 1)
+	case e.kind != Resource:
+		return append(out, t.refused(s, c.Number, Capacity, e))
+	}
+	t.keepEntry(e)
+	t.outlive(&use{useID: useID{user: c.User}, entry: e, durable: true, stamp: c.Stamp})
+	s.results[c.Number] = result{what: Done}
+	return append(out, Event{What: Done, Session: s.id, Number: c.Number})
 }
 
 const (
@@ -54,19 +94,19 @@ func (t *Table) resume(c Report, out []Event) []Event {
 		return append(out, t.refused(s, c.Number, Late, nil))
 	}
 	t.settles = max(t.settles, c.Quiet)
-	if r := s.holds[c.Token]; r != nil && r.entry.key == c.Key && r.weight == c.Weight {
+	if r := s.holds[c.Token]; r != nil && !c.Uses && r.entry.key == c.Key && r.weight == c.Weight {
 		// Its answer was lost, and the client gave it another number.
-		s.results[c.Number] = result{token: c.Token}
+		s.results[c.Number] = result{what: Granted, token: c.Token}
 		return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
 	}
 	why := Reason(0)
 	if c.Token != 0 {
 		why, out = t.vacate(s, c, out)
 	}
-	e := t.keys[c.Key]
+	e := t.find(c.Key)
 	if c.Token == 0 && e != nil && e.differs(c) && e.isNew() {
 		out = t.refuseWaiters(e, Capacity, out)
-		e = nil
+		e = t.find(c.Key) // a resource on which something was done already
 	}
 	switch {
 	case why != 0:
@@ -81,7 +121,15 @@ func (t *Table) resume(c Report, out []Event) []Event {
 		return append(out, t.refused(s, c.Number, why, e))
 	}
 	t.keepEntry(e)
+	if c.Uses {
+		t.stamp(e, s, &c.Operation, c.Token)
+		s.results[c.Number] = result{what: Granted, token: c.Token}
+		return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
+	}
 	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, token: c.Token, entered: c.Entered, reported: true}
+	if c.Kind == Resource {
+		r.op = &c.Operation
+	}
 	if len(c.Value) > 0 {
 		r.value = slices.Clone(c.Value)
 	}
@@ -92,9 +140,9 @@ func (t *Table) resume(c Report, out []Event) []Event {
 		return append(out, t.queued(r))
 	}
 	e.holders.push(r, &r.place)
-	e.used += c.Weight
+	e.taken += c.Weight
 	s.holds[c.Token] = r
-	s.results[c.Number] = result{token: c.Token}
+	s.results[c.Number] = result{what: Granted, token: c.Token}
 	t.report(Resumed, r)
 	if c.Hold != 0 {
 		s.ttl, s.fixed = c.Hold, true
@@ -103,37 +151,53 @@ func (t *Table) resume(c Report, out []Event) []Event {
 	return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
 }
 
-// vacate makes room for a hold that s reports. Of holds that do not fit together the highest tokens
+// vacate makes room for a hold or a use that s reports. Of those that do not fit together the highest tokens
 // stay, and the sessions of the others end: if two believe in one place, the later grant is the valid
 // one. Requests that wait for the key as something else are refused. A reason says that there is no
 // room for the hold itself.
 func (t *Table) vacate(s *session, c Report, out []Event) (Reason, []Event) {
-	if s.holds[c.Token] != nil {
+	if s.holds[c.Token] != nil && !c.Uses {
 		return Lost, out
 	}
 	for {
-		e := t.keys[c.Key]
+		e := t.find(c.Key)
 		if e == nil {
 			return 0, out
 		}
 		other := e.differs(c)
-		if other && e.holders.len == 0 {
-			return 0, t.refuseWaiters(e, Capacity, out)
-		}
-		if !other && e.used+c.Weight <= e.capacity {
+		if !other && (c.Uses || e.taken+c.Weight <= e.capacity) {
 			return 0, out
 		}
-		lowest := e.holders.first() // there is one: the key is in use
-		for r := lowest; r != nil; r = r.place.next() {
-			if r.token < lowest.token {
-				lowest = r
-			}
-		}
-		if lowest.token >= c.Token || lowest.session == s {
+		lowest, token := e.lowest(other)
+		switch {
+		case token == 0:
+			return 0, t.refuseWaiters(e, Capacity, out)
+		case token >= c.Token || lowest == s:
 			return Lost, out
+		case lowest != nil:
+			out = t.end(lowest, out)
+		default:
+			t.lapse(e.uses.first())
+			t.forget(e)
+			t.sweep(e)
 		}
-		out = t.end(lowest.session, out)
 	}
+}
+
+// lowest returns the lowest token that is held of e and, if uses count, the lowest stamp of its uses, with the session; nil:
+// of the first use, which is durable and has none.
+func (e *entry) lowest(uses bool) (s *session, token uint64) {
+	for r := e.holders.first(); r != nil; r = r.place.next() {
+		if token == 0 || r.token < token {
+			s, token = r.session, r.token
+		}
+	}
+	if uses && e.resource != nil {
+		if u := e.uses.first(); u != nil && (token == 0 || u.stamp < token) {
+			s, token = u.session, u.stamp
+		}
+	}
+	return s, token
 }
 
 // differs reports whether the key is in use as something else than what is reported.
@@ -146,7 +210,7 @@ func (e *entry) isNew() bool {
 			return false
 		}
 	}
-	return e.holders.len == 0
+	return e.holders.len == 0 && (e.resource == nil || !e.used())
 }
 
 // refuseWaiters refuses every request in e's queue, and deletes e, which has no holder.

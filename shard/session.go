@@ -21,13 +21,15 @@ type session struct {
 	results  map[uint64]result // of finished commands, until the client acknowledges them
 	requests map[uint64]*request
 	holds    map[uint64]*request // the granted ones of requests, by token
+	uses     map[*use]bool       // of resources
 	peaks    struct{ requests, holds, results int }
 	image
 }
 
-// result is how a command ended: granted with a token, refused, or done.
+// result is how a command ended.
 type result struct {
-	token   uint64
+	what    EventKind // Granted, Done, Refused or Skipped
+	token   uint64    // a grant's, or the stamp of a use
 	refused Reason
 }
 
@@ -62,6 +64,7 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 			results:  make(map[uint64]result),
 			requests: make(map[uint64]*request),
 			holds:    make(map[uint64]*request),
+			uses:     make(map[*use]bool),
 		}
 		s.born = t.revision
 		t.sessions[s.id] = s
@@ -92,18 +95,15 @@ func (t *Table) resultOf(s *session, number uint64) Event {
 	if r := s.requests[number]; r != nil && r.token == 0 {
 		return t.queued(r)
 	}
-	switch res, ok := s.results[number]; {
-	case !ok:
-		// Acknowledged, or cancelled.
-		return Event{What: Refused, Session: s.id, Number: number, Reason: Stale}
-	case res.token != 0:
-		return Event{What: Granted, Session: s.id, Number: number, Token: res.token}
-	case res.refused == Quiet:
-		return Event{What: Refused, Session: s.id, Number: number, Reason: Quiet, Quiet: t.Quiet()}
-	case res.refused != 0:
-		return Event{What: Refused, Session: s.id, Number: number, Reason: res.refused}
+	res, ok := s.results[number]
+	if !ok {
+		res = result{what: Refused, refused: Stale} // acknowledged, or cancelled
 	}
-	return Event{What: Done, Session: s.id, Number: number}
+	e := Event{What: res.what, Session: s.id, Number: number, Token: res.token, Reason: res.refused}
+	if res.refused == Quiet {
+		e.Quiet = t.Quiet()
+	}
+	return e
 }
 
 // end deletes s, and grants what it held to the waiters. Its requests are removed in the
@@ -124,6 +124,7 @@ func (t *Table) end(s *session, out []Event) []Event {
 	for _, r := range gone {
 		t.remove(r)
 	}
+	t.endUses(s)
 	for _, r := range gone {
 		out = t.grant(r.entry, out)
 		t.sweep(r.entry)
@@ -137,11 +138,11 @@ type Lease struct {
 	TTL     time.Duration
 	Fixed   bool
 	Silent  time.Duration
-	Busy    bool // it holds a key, or waits for one
+	Busy    bool // it holds a key or uses a resource, or waits for one
 }
 
 func (s *session) lease() Lease {
-	return Lease{s.id, s.ttl, s.fixed, s.silent, len(s.requests) > 0}
+	return Lease{s.id, s.ttl, s.fixed, s.silent, len(s.requests)+len(s.uses) > 0}
 }
 
 // Leases returns the sessions that have a record, in the order of their IDs.

@@ -162,14 +162,15 @@ func (s *session) Fields(c *wire.Codec) {
 	c.Uint(&s.minSince, anyUint)
 	s.seen.fields(c)
 	order := slices.Sorted(maps.Keys(s.results))
-	n := c.Array(3*len(order), 1<<22)
-	c.Check(n%3 == 0, "part of a result")
+	n := c.Array(4*len(order), 1<<22)
+	c.Check(n%4 == 0, "part of a result")
 	if c.Reads() {
-		order, s.results = make([]uint64, n/3), make(map[uint64]result, n/3)
+		order, s.results = make([]uint64, n/4), make(map[uint64]result, n/4)
 	}
 	for _, number := range order {
 		res := s.results[number]
 		c.Uint(&number, anyUint)
+		wire.Number(c, &res.what, uint64(Skipped))
 		c.Uint(&res.token, anyUint)
 		wire.Number(c, &res.refused, uint64(lastReason))
 		c.Check(s.seen.has(number), "a result of a number that never came")
@@ -212,7 +213,7 @@ type requestImage struct {
 // Fields is the entry's part of a snapshot.
 func (e *entryImage) Fields(c *wire.Codec) {
 	key(c, &e.key)
-	wire.Number(c, &e.kind, uint64(Semaphore))
+	wire.Number(c, &e.kind, uint64(lastKind))
 	wire.Number(c, &e.capacity, MaxWeight)
 	n := c.Array(e.holders.len+e.queue.len, 1<<22)
 	if c.Reads() {
@@ -224,14 +225,62 @@ func (e *entryImage) Fields(c *wire.Codec) {
 			q.value = slices.Clone(q.value)
 			e.requests = append(e.requests, q)
 		}
-		return
-	}
-	for _, l := range []list[*request]{e.holders, e.queue} {
-		for r := l.first(); r != nil; r = r.place.next() {
-			q := requestImage{r, r.session.id}
-			q.fields(c)
+	} else {
+		for _, l := range []list[*request]{e.holders, e.queue} {
+			for r := l.first(); r != nil; r = r.place.next() {
+				q := requestImage{r, r.session.id}
+				q.fields(c)
+			}
 		}
 	}
+	if e.kind == Resource {
+		if c.Reads() {
+			e.resource = &resource{by: make(map[useID]*use)}
+		}
+		e.fields(c)
+	}
+}
+
+// fields is a resource's part of an entry's image.
+func (e *resource) fields(c *wire.Codec) {
+	for i := range e.done {
+		n := 0
+		if e.done[i] != nil {
+			n = 3
+		}
+		if n = c.Array(n, 3); n == 0 {
+			continue
+		}
+		c.Check(n == 3, "part of a completion")
+		if c.Reads() {
+			e.done[i] = &completion{}
+		}
+		d := e.done[i]
+		c.String(&d.version, MaxVersion)
+		wire.Number(c, &d.at, math.MaxInt64)
+		wire.Number(c, &d.until, math.MaxInt64)
+	}
+	n := c.Array(e.uses.len, 1<<22)
+	for u := e.uses.first(); n > 0; n-- {
+		if c.Reads() {
+			u = &use{}
+			e.uses.push(u, &u.place)
+		}
+		if u.fields(c); c.Err() != nil {
+			return
+		}
+		u = u.place.next()
+	}
+}
+
+func (u *use) fields(c *wire.Codec) {
+	t := c.Begin()
+	c.String(&u.user, MaxName)
+	u.useID.session.Fields(c)
+	c.Bool(&u.durable)
+	c.Uint(&u.stamp, maxRevision)
+	c.Check(u.user != "" && u.stamp != 0 && (u.durable || u.useID.session != SessionID{}), "a use of nobody")
+	c.End(t)
 }
 
 func (q *requestImage) fields(c *wire.Codec) {
@@ -243,6 +292,12 @@ func (q *requestImage) fields(c *wire.Codec) {
 	c.Bytes(&q.value, MaxValue)
 	c.Uint(&q.entered, maxRevision)
 	c.Bool(&q.reported)
+	if q.entry.kind == Resource {
+		if c.Reads() {
+			q.op = &Operation{}
+		}
+		q.op.fields(c)
+	}
 	c.End(t)
 }
 
@@ -382,7 +437,7 @@ func (rs *Restore) record(c *wire.Codec, read *session) {
 
 // placeholder makes a session that is only named so far; its record follows.
 func (rs *Restore) placeholder(id SessionID) *session {
-	s := &session{id: id, requests: make(map[uint64]*request), holds: make(map[uint64]*request)}
+	s := &session{id: id, requests: make(map[uint64]*request), holds: make(map[uint64]*request), uses: make(map[*use]bool)}
 	rs.t.sessions[id] = s
 	rs.t.records.push(s, &s.place)
 	return s
@@ -395,11 +450,7 @@ func (rs *Restore) entry(c *wire.Codec, read *entryImage) {
 		return
 	}
 	for _, q := range read.requests {
-		s := rs.t.sessions[q.id]
-		if s == nil {
-			s = rs.placeholder(q.id)
-			rs.placeholders++
-		}
+		s := rs.session(q.id)
 		if !rs.fits(e, s, q.request) {
 			c.Fail("a request out of place")
 			return
@@ -408,21 +459,60 @@ func (rs *Restore) entry(c *wire.Codec, read *entryImage) {
 		s.requests[q.number] = q.request
 		if q.token != 0 {
 			s.holds[q.token] = q.request
-			e.used += q.weight
+			e.taken += q.weight
 			e.holders.push(q.request, &q.place)
 		} else {
 			e.queue.push(q.request, &q.place)
 		}
 	}
 	head := e.queue.first()
-	if len(read.requests) == 0 || e.kind == RW && e.capacity != Whole ||
-		head != nil && rs.t.settles == 0 && e.used+head.weight <= e.capacity {
-		c.Fail("a key out of place")
+	fits := head != nil && rs.t.settles == 0 && e.taken+head.weight <= e.capacity
+	switch {
+	case e.kind == Resource:
+		if e.walking = fits; fits {
+			rs.t.walks = append(rs.t.walks, e)
+		}
+		rs.resource(c, e)
+	default:
+		c.Check(len(read.requests) > 0 && !fits, "a key out of place")
+	}
+	c.Check(share(e.kind, 1, e.capacity), "a key out of place")
+	if c.Err() != nil {
 		return
 	}
 	rs.t.keys[e.key] = e
 	rs.t.entries.push(e, &e.place)
 	rs.taken.entries++
+}
+
+// session returns a session that an entry names.
+func (rs *Restore) session(id SessionID) *session {
+	s := rs.t.sessions[id]
+	if s == nil {
+		s = rs.placeholder(id)
+		rs.placeholders++
+	}
+	return s
+}
+
+// resource takes over what an entry remembers, and who uses it.
+func (rs *Restore) resource(c *wire.Codec, e *entry) {
+	last := uint64(0)
+	for u := e.uses.first(); u != nil; u = u.place.next() {
+		u.entry = e
+		c.Check(e.by[u.useID] == nil && u.stamp <= rs.t.revision && u.stamp >= last, "a use out of place")
+		e.by[u.useID], last = u, u.stamp
+		if id := u.useID.session; id != (SessionID{}) {
+			u.session = rs.session(id)
+			u.session.uses[u] = true
+		}
+	}
+	for _, d := range e.done {
+		c.Check(d == nil || d.at <= d.until, "what was done after it is forgotten")
+	}
+	if rs.t.remind(e); e.idle() {
+		c.Fail("a resource out of place")
+	}
 }
 
 // fits reports whether q may come next in e: the holders in the order of their tokens, once the
@@ -440,5 +530,5 @@ func (rs *Restore) fits(e *entry, s *session, q *request) bool {
 		return e.queue.len < MaxWaiters
 	}
 	return e.queue.len == 0 && (q.token > last || rs.t.settles != 0) && q.token <= rs.t.revision && s.holds[q.token] == nil &&
-		e.used+q.weight <= e.capacity
+		e.taken+q.weight <= e.capacity
 }

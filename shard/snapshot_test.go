@@ -342,6 +342,16 @@ func TestMalformedSnapshots(t *testing.T) {
 		return asks
 	}
 	end := fields{3, 1, 1}
+	operation := fields{0, "1", "u", false, true, 5}
+	runs := fields{1, 1, 1, 1, 7, []byte(nil), 0, false, operation}
+	waits := fields{1, 1, 2, 1, 0, []byte(nil), 0, false, operation}
+	use := fields{"u", 1, 1, false, 5}
+	nobodys := fields{"u", 0, 0, true, 5}
+	// A resource that remembers an update, and has these requests and uses.
+	resource := func(asks, uses fields) fields {
+		return fields{2, "r", 2, 1, asks, fields{}, fields{"1", 3, 9}, fields{}, uses}
+	}
+	nothing := func(asks, uses fields) fields { return fields{2, "r", 2, 1, asks, fields{}, fields{}, fields{}, uses} }
 	tests := []struct {
 		name   string
 		images []fields
@@ -367,16 +377,17 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"ranges that overlap", []fields{head, ann(8, fields{9, 12, 15, 14, 17}), {3, 1, 0}}},
 		{"ranges that touch", []fields{head, ann(8, fields{9, 12, 14, 15, 17}), {3, 1, 0}}},
 		{"half a range", []fields{head, ann(8, fields{9, 12}), {3, 1, 0}}},
-		{"part of a result", []fields{head, ann(9, fields{1, 7}), {3, 1, 0}}},
-		{"a result for an unknown reason", []fields{head, ann(9, fields{1, 0, int(lastReason) + 1}), {3, 1, 0}}},
-		{"a result twice", []fields{head, ann(9, fields{1, 0, 0, 1, 0, 0}), {3, 1, 0}}},
-		{"a result of a number that never came", []fields{head, ann(9, fields{10, 0, 0}), {3, 1, 0}}},
-		{"a result with a token of the future", []fields{head, ann(9, fields{1, 101, 0}), {3, 1, 0}}},
+		{"part of a result", []fields{head, ann(9, fields{1, 1, 7}), {3, 1, 0}}},
+		{"a result for an unknown reason", []fields{head, ann(9, fields{1, 4, 0, int(lastReason) + 1}), {3, 1, 0}}},
+		{"a result of an unknown kind", []fields{head, ann(9, fields{1, 6, 0, 0}), {3, 1, 0}}},
+		{"a result twice", []fields{head, ann(9, fields{1, 3, 0, 0, 1, 3, 0, 0}), {3, 1, 0}}},
+		{"a result of a number that never came", []fields{head, ann(9, fields{10, 3, 0, 0}), {3, 1, 0}}},
+		{"a result with a token of the future", []fields{head, ann(9, fields{1, 1, 101, 0}), {3, 1, 0}}},
 		{"an empty key", []fields{head, ann(), {2, "", 1, 3, fields{ask(1, 1, 7)}}, end}},
 		{"a key that is too long", []fields{head, ann(), {2, string(make([]byte, MaxKey+1)), 1, 3, fields{ask(1, 1, 7)}}, end}},
 		{"a key twice", []fields{head, ann(), key(1, 3, ask(1, 1, 7)), key(1, 3, ask(2, 1, 8)), {3, 1, 2}}},
 		{"a key without requests", []fields{head, ann(), key(1, 3), end}},
-		{"a key of an unknown kind", []fields{head, ann(), key(2, 3, ask(1, 1, 7)), end}},
+		{"a key of an unknown kind", []fields{head, ann(), key(3, 3, ask(1, 1, 7)), end}},
 		{"a lock with the capacity of a semaphore", []fields{head, ann(), key(0, 3, ask(1, 1, 7)), end}},
 		{"a capacity beyond the limit", []fields{head, ann(), key(1, uint64(MaxWeight)+1, ask(1, 1, 7)), end}},
 		{"a request of weight zero", []fields{head, ann(), key(1, 3, ask(1, 0, 7)), end}},
@@ -397,6 +408,24 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"a value that is too long", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, make([]byte, MaxValue+1), 0, false}), end}},
 		{"a place in a queue of no revision", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, []byte(nil), uint64(1 << 53), false}), end}},
 		{"a number where a request says if it was reported", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, []byte(nil), 0, 1}), end}},
+		{"a resource of which nothing is known", []fields{head, ann(), nothing(fields{}, fields{}), end}},
+		{"a resource of capacity two", []fields{head, ann(), {2, "r", 2, 2, fields{runs}, fields{}, fields{}, fields{}, fields{}}, end}},
+		{"a resource without its uses", []fields{head, ann(), {2, "r", 2, 1, fields{runs}, fields{}, fields{}, fields{}}, end}},
+		{"a lock with uses", []fields{head, ann(), {2, "r", 0, uint64(Whole), fields{ask(1, 1, 7)}, fields{}, fields{}, fields{}, fields{}}, end}},
+		{"two operations at once", []fields{head, ann(), nothing(fields{runs, changed(runs, 2, 2, 4, 8)}, fields{}), end}},
+		{"a request for a resource without an operation", []fields{head, ann(), nothing(fields{ask(1, 1, 7)}, fields{}), end}},
+		{"a lock with an operation", []fields{head, ann(), key(1, 3, runs), end}},
+		{"an unknown operation", []fields{head, ann(), nothing(fields{changed(runs, 8, changed(operation, 0, 3))}, fields{}), end}},
+		{"something that was done after it is forgotten", []fields{head, ann(), {2, "r", 2, 1, fields{runs}, fields{}, fields{"1", 9, 3}, fields{}, fields{}}, end}},
+		{"part of what was done", []fields{head, ann(), {2, "r", 2, 1, fields{runs}, fields{}, fields{"1", 3}, fields{}, fields{}}, end}},
+		{"a use of an unknown session", []fields{head, ann(), nothing(fields{}, fields{changed(use, 2, 2)}), end}},
+		{"a use of no session that is not durable", []fields{head, ann(), nothing(fields{}, fields{changed(nobodys, 3, false)}), end}},
+		{"a use without a user", []fields{head, ann(), nothing(fields{}, fields{changed(use, 0, "")}), end}},
+		{"a use without a stamp", []fields{head, ann(), nothing(fields{}, fields{changed(use, 4, 0)}), end}},
+		{"a use of the future", []fields{head, ann(), nothing(fields{}, fields{changed(use, 4, 101)}), end}},
+		{"a use twice", []fields{head, ann(), nothing(fields{}, fields{use, changed(use, 4, 6)}), end}},
+		{"stamps that fall", []fields{head, ann(), nothing(fields{}, fields{use, changed(nobodys, 4, 4)}), end}},
+		{"a use with a field too many", []fields{head, ann(), nothing(fields{}, fields{append(use[:5:5], 0)}), end}},
 		{"a request with a field too many", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, []byte(nil), 0, false, 0}), end}},
 	}
 	add := func(images []fields) (*Table, error) {
@@ -413,13 +442,18 @@ func TestMalformedSnapshots(t *testing.T) {
 	// The snapshot that the cases vary is valid.
 	for _, sound := range [][]fields{
 		{head, {3, 0, 0}},
-		{head, ann(8, fields{9, 12, 12, 14, 17}, 9, fields{1, 7, 0, 12, 0, 1}), key(1, 3, ask(1, 1, 7), ask(14, 3, 0)), end},
+		{head, ann(8, fields{9, 12, 12, 14, 17}, 9, fields{1, 1, 7, 0, 12, 4, 0, 1}), key(1, 3, ask(1, 1, 7), ask(14, 3, 0)), end},
 		{head, key(0, uint64(Whole), ask(1, 1, 7)), ann(), end},
 		{head, ann(8, fields{MaxWaiters + 2}), key(1, 1, waiting(MaxWaiters)...), end},
+		{head, ann(), resource(fields{runs, waits}, fields{use, changed(nobodys, 4, 6)}), end},
+		{head, ann(), resource(fields{waits}, fields{}), end}, // it is walking
+		{head, resource(fields{}, fields{}), {3, 0, 1}},
+		{head, nothing(fields{}, fields{use}), ann(), end},
+		{young, ann(), nothing(fields{runs}, fields{changed(nobodys, 4, 4), use}), end},
 		{young, ann(), key(1, 3, ask(1, 1, 8), ask(2, 1, 7), ask(3, 1, 0)), end},
 		{head, ann(), ann(2, 2), key(1, 3, ask(1, 1, 7), fields{1, 2, 1, 1, 8, []byte(nil), 0, false}), {3, 2, 1}},
 		{{1, uint64(maxRevision), deleted(1024, 0, 1, 1023, maxRevision), 0, 0, 0}, {3, 0, 0}},
-		{head, ann(9, fields{9, 100, 0}), key(1, 3, ask(1, 3, 100), ask(2, 1, 0)), end},
+		{head, ann(9, fields{9, 1, 100, 0}), key(1, 3, ask(1, 3, 100), ask(2, 1, 0)), end},
 		{head, ann(4, uint64(MaxDuration), 8, fields{9, 11, 11, 13, 13}), key(1, uint64(MaxWeight), ask(1, uint64(MaxWeight), 7), ask(13, 1, 0)), end},
 	} {
 		if _, err := add(sound); err != nil {

@@ -31,6 +31,8 @@ type Table struct {
 	now      time.Duration // table time (P18), never a date
 	term     uint64        // of the entry that is being applied (P3)
 	settles  time.Duration // nothing is granted before the Settle that is due at this time; zero: the table may grant (P27)
+	memories memories      // the resources that remember something
+	walks    []*entry      // the resources whose waiters a Walk is to answer
 	digest   uint64        // over revisions and grants; equal on all replicas (P41)
 
 	peaks struct{ keys, sessions int } // for shrink
@@ -98,13 +100,14 @@ func NewTable(f Founding) *Table {
 // entry is one key in use, not an entry of the log. With neither holder nor waiter it is deleted.
 type entry struct {
 	place[*entry]
-	key      string
-	kind     Kind
-	capacity int64
-	used     int64 // the holders' weights; at most capacity
-	holders  list[*request]
-	queue    list[*request] // in the order in which they were committed
-	image                   // for snapshots
+	key       string
+	kind      Kind
+	capacity  int64
+	taken     int64 // the holders' weights; at most capacity
+	holders   list[*request]
+	queue     list[*request] // in the order in which they were committed
+	*resource                // nil if it is none
+	image                    // for snapshots
 }
 
 // request is one Acquire, while it waits and then while it holds.
@@ -116,6 +119,7 @@ type request struct {
 	weight  int64
 	token   uint64 // zero while it waits
 	value   []byte
+	op      *Operation // on a resource
 
 	entered  uint64 // the revision at which it entered the queue: its place, should it be reported (C8)
 	reported bool   // by its client: entered is a revision of an earlier table
@@ -157,6 +161,7 @@ func (t *Table) Enter(term uint64, now time.Duration) {
 func (t *Table) Step(cmd Command, out []Event) []Event {
 	t.revision++
 	before := len(out)
+	t.pass()
 	switch cmd := cmd.(type) {
 	case Acquire:
 		out = t.acquire(cmd, out)
@@ -195,6 +200,19 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 				out = t.settle(out)
 			}
 		}
+	case Begin:
+		out = t.operate(cmd, out)
+	case End:
+		out = t.finish(cmd, out)
+	case Drop:
+		out = t.unuse(cmd, out)
+	case Remember:
+		out = t.remember(cmd, out)
+	case Walk:
+		if e := t.keys[cmd.Key]; e != nil && t.isCurrentTerm(cmd.Term) {
+			out = t.grant(e, out)
+			t.sweep(e)
+		}
 	case Check:
 		// The replica compares digests; the table only raises its revision.
 	default:
@@ -202,7 +220,7 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	}
 	t.digest = mix(t.digest, t.revision)
 	for _, e := range out[before:] {
-		if e.What == Granted {
+		if e.What == Granted || e.What == Skipped {
 			t.digest = mix(mix(t.digest, e.Session.Node^e.Session.Number), e.Token)
 		}
 	}
@@ -222,7 +240,7 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	if s == nil {
 		return out
 	}
-	e := t.keys[c.Key]
+	e := t.find(c.Key)
 	if e == nil {
 		e = t.newEntry(c.Key, c.Kind, c.Capacity)
 	}
@@ -260,9 +278,23 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	return out
 }
 
+// find returns the entry of a key in use, or nil.
+func (t *Table) find(key string) *entry {
+	e := t.keys[key]
+	if e != nil && e.resource != nil && e.forgetAt != 0 && t.now >= e.forgetAt {
+		t.forget(e) // pass has not come to it yet
+		t.sweep(e)
+		e = t.keys[key]
+	}
+	return e
+}
+
 // newEntry returns the entry of a key that is not in use yet.
 func (t *Table) newEntry(key string, kind Kind, capacity int64) *entry {
 	e := &entry{key: key, kind: kind, capacity: capacity}
+	if kind == Resource {
+		e.resource = &resource{by: make(map[useID]*use)}
+	}
 	e.born = t.revision
 	t.keys[key] = e
 	t.entries.push(e, &e.place)
@@ -272,7 +304,7 @@ func (t *Table) newEntry(key string, kind Kind, capacity int64) *entry {
 // fits reports whether a request of this weight would be granted at once: there is
 // room, and no earlier request waits (P16).
 func (t *Table) fits(e *entry, weight int64) bool {
-	return t.settles == 0 && e.used+weight <= e.capacity && e.queue.len == 0
+	return t.settles == 0 && e.taken+weight <= e.capacity && e.queue.len == 0
 }
 
 // grant grants the key to as many requests from the head of e's queue as fit. Each raises
@@ -281,25 +313,34 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 	if t.settles != 0 {
 		return out
 	}
+	if e.kind == Resource {
+		return t.walk(e, out)
+	}
 	for r := t.next(e); r != nil; r = t.next(e) {
-		t.keepEntry(e)
-		t.keepSession(r.session)
-		e.queue.remove(&r.place)
-		e.holders.push(r, &r.place)
-		e.used += r.weight
-		t.revision++
-		r.token = t.revision
-		r.session.holds[r.token] = r
-		r.session.results[r.number] = result{token: r.token}
-		t.report(Admitted, r)
-		out = append(out, Event{What: Granted, Session: r.session.id, Number: r.number, Token: r.token})
+		out = t.admit(r, out)
 	}
 	return out
 }
 
+// admit grants its key to a request that waits, and fits.
+func (t *Table) admit(r *request, out []Event) []Event {
+	e := r.entry
+	t.keepEntry(e)
+	t.keepSession(r.session)
+	e.queue.remove(&r.place)
+	e.holders.push(r, &r.place)
+	e.taken += r.weight
+	t.revision++
+	r.token = t.revision
+	r.session.holds[r.token] = r
+	r.session.results[r.number] = result{what: Granted, token: r.token}
+	t.report(Admitted, r)
+	return append(out, Event{What: Granted, Session: r.session.id, Number: r.number, Token: r.token})
+}
+
 // next returns the request to grant now, which is the head of the queue, or nil.
 func (t *Table) next(e *entry) *request {
-	if r := e.queue.first(); r != nil && e.used+r.weight <= e.capacity {
+	if r := e.queue.first(); r != nil && e.taken+r.weight <= e.capacity {
 		return r
 	}
 	return nil
@@ -314,9 +355,13 @@ func (t *Table) cancel(c Cancel, out []Event) []Event {
 	if r := s.requests[c.Target]; r != nil {
 		out = t.drop(r, out)
 	}
+	stamp := uint64(0)
+	if was := s.results[c.Target]; was.what == Skipped {
+		stamp = was.token // the client drops the use
+	}
 	s.forget(c.Target)
-	s.results[c.Number] = result{}
-	return append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	s.results[c.Number] = result{what: Done, token: stamp}
+	return append(out, Event{What: Done, Session: s.id, Number: c.Number, Token: stamp})
 }
 
 func (t *Table) release(c Release, out []Event) []Event {
@@ -328,7 +373,7 @@ func (t *Table) release(c Release, out []Event) []Event {
 	if r == nil || r.entry.key != c.Key {
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
-	s.results[c.Number] = result{}
+	s.results[c.Number] = result{what: Done}
 	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
 	return t.drop(r, out)
 }
@@ -344,7 +389,7 @@ func (t *Table) fix(c Fix, out []Event) []Event {
 	}
 	s.ttl, s.fixed = c.Hold, true
 	s.silent = 0
-	s.results[c.Number] = result{}
+	s.results[c.Number] = result{what: Done}
 	return append(out, Event{What: Fixed, Session: s.id, TTL: c.Hold}, Event{What: Done, Session: s.id, Number: c.Number})
 }
 
@@ -380,13 +425,13 @@ func (t *Table) remove(r *request) {
 		delete(s.holds, r.token)
 		s.holds = shrink(s.holds, &s.peaks.holds)
 		e.holders.remove(&r.place)
-		e.used -= r.weight
+		e.taken -= r.weight
 	}
 }
 
 // sweep deletes e if it has neither holder nor waiter and is not deleted yet.
 func (t *Table) sweep(e *entry) {
-	if e.holders.len == 0 && e.queue.len == 0 && t.keys[e.key] == e {
+	if e.idle() && t.keys[e.key] == e {
 		t.keepEntry(e)
 		delete(t.keys, e.key)
 		t.keys = shrink(t.keys, &t.peaks.keys)
@@ -432,12 +477,16 @@ const maxCounted = 128
 // refused records that a command is refused, and returns the event. With e, the event names
 // a holder, and says whether the table is quiet.
 func (t *Table) refused(s *session, number uint64, why Reason, e *entry) Event {
-	s.results[number] = result{refused: why}
+	s.results[number] = result{what: Refused, refused: why}
 	r := Event{What: Refused, Session: s.id, Number: number, Reason: why}
 	if e != nil {
 		r.Quiet = t.Quiet()
 		if h := e.holders.first(); h != nil {
 			r.Holder, r.Token = h.session.name, h.token
+		}
+		if why == InUse {
+			u := e.uses.first()
+			r.Holder, r.Token = u.user, u.stamp
 		}
 	}
 	return r

@@ -899,8 +899,8 @@ func TestAValueIsTheTablesOwn(t *testing.T) {
 	}
 }
 
-// heap returns the bytes in use after a collection.
-func heap() int64 {
+// allocated returns the bytes in use after a collection.
+func allocated() int64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
@@ -926,7 +926,7 @@ func TestAMillionKeysLeaveNothing(t *testing.T) {
 				return c
 			}
 			table.Step(Acquire{Call: stamp(), TTL: ttl, Name: "ann", Key: "first", Weight: 1, Capacity: Whole}, nil)
-			start := heap()
+			start := allocated()
 			tokens := make([]uint64, held)
 			for at := 0; at < keys; at += held {
 				for i := range held {
@@ -953,7 +953,7 @@ func TestAMillionKeysLeaveNothing(t *testing.T) {
 					len(s.requests), len(s.holds), len(s.results), len(s.seen.ranges))
 			}
 			tokens = nil
-			if grown := heap() - start; grown > limit {
+			if grown := allocated() - start; grown > limit {
 				t.Errorf("the heap grew by %d KiB", grown>>10)
 			}
 			runtime.KeepAlive(table)

@@ -1,0 +1,563 @@
+package shard
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+// A resource is a key with operations instead of locks (P39). One operation runs at a time, in the order of the
+// key's queue. What succeeded is remembered for a while: who asks for it then skips it. And the resource knows who
+// uses it: who has pulled it, or skipped a pull, and has not dropped that use.
+
+// Op is what an operation does with a resource. The numbers are sent over the network: append only.
+type Op uint8
+
+// The operations.
+const (
+	Pull   Op = iota // bring it here: the session uses it afterwards
+	Update           // change it
+	Delete           // remove it
+
+	lastOp = Delete
+)
+
+func (o Op) String() string { return [...]string{"pull", "update", "delete"}[o] }
+
+// Operation is what a Begin asks for.
+type Operation struct {
+	Op        Op
+	Version   string        // of two operations with different ones, neither makes the other superfluous
+	User      string        // Pull: the name under which the session uses the resource afterwards
+	Durable   bool          // Pull: the use outlives the session
+	Alone     bool          // it must not run while anybody uses the resource
+	Retention time.Duration // for how long a success is remembered at least
+}
+
+// Begin asks for the turn of an operation on a resource. It opens the session's record. It is Granted: the session
+// carries the operation out, and sends an End. Or it is Skipped: that was done already. It may wait for either.
+// Refused with InUse: the operation is to run Alone, and the resource is used.
+type Begin struct {
+	Call
+	TTL  time.Duration // of the session
+	Name string        // of the client's node, to show to waiters
+	Key  string
+	Operation
+}
+
+// End ends the operation that Token names, and says whether it failed. After a Pull that did not fail, the answer
+// has the stamp of the session's use.
+type End struct {
+	Call
+	Key    string
+	Token  uint64
+	Failed bool
+}
+
+// Drop ends a user's use of a resource: the session's own, unless it was stamped after Stamp; and, unless they were stamped
+// after Lone, a durable one that outlived its session, and those of earlier sessions of this client. It opens the session's record.
+type Drop struct {
+	Call
+	TTL   time.Duration
+	Name  string
+	Key   string
+	User  string
+	Stamp uint64
+	Lone  uint64
+	Lost  []uint64 // numbers of sessions that the client has given up, and whose records may live
+}
+
+func (Begin) isCommand() {}
+func (End) isCommand()   {}
+func (Drop) isCommand()  {}
+
+// Walk goes on with the queue of a resource whose waiters were too many to be answered in one step.
+type Walk struct {
+	Key  string
+	Term uint64
+}
+
+func (Walk) isCommand() {}
+
+// maxWalk is how many waiters of a resource one step answers, at most.
+const maxWalk = 256
+
+// MaxLost is how many earlier sessions a Drop names, at most.
+const MaxLost = 16
+
+// maxForgotten is how many resources one step forgets, at most.
+const maxForgotten = 64
+
+// resource is the part of an entry that only resources have.
+type resource struct {
+	done [lastOp + 1]*completion // what is remembered, by operation; nil: nothing
+	uses list[*use]              // in the order of their stamps
+	by   map[useID]*use
+	peak int // of by, for shrink
+
+	forgetAt time.Duration // when the next completion is forgotten, in table time; zero: none
+	index    int           // in the table's memories, if it is there
+	walking  bool          // it is among the table's walks
+}
+
+// completion is an operation that succeeded.
+type completion struct {
+	version   string
+	at, until time.Duration // when, and for how long it is remembered, in table time
+}
+
+// use is one user's use of a resource, through one session.
+type use struct {
+	place[*use]
+	useID
+	entry   *entry
+	session *session // nil: a durable use whose session has ended
+	durable bool
+	stamp   uint64 // the revision at which it began, or was confirmed last
+}
+
+// useID names a use: a user may use a resource through several sessions. The session is zero for a durable use that
+// outlived its own.
+type useID struct {
+	user    string
+	session SessionID
+}
+
+func (e *entry) used() bool { return e.uses.len > 0 }
+
+// idle reports whether nothing need be known of e any more.
+func (e *entry) idle() bool {
+	return e.holders.len == 0 && e.queue.len == 0 && (e.resource == nil || e.uses.len == 0 && e.forgetAt == 0)
+}
+
+// operate queues an operation, or answers it if it need not wait.
+func (t *Table) operate(c Begin, out []Event) []Event {
+	s, out := t.begin(c.Call, &opening{c.TTL, c.Name}, out)
+	if s == nil {
+		return out
+	}
+	e := t.find(c.Key)
+	if e == nil {
+		e = t.newEntry(c.Key, Resource, 1)
+	}
+	refuse := Reason(0)
+	switch {
+	case e.kind != Resource:
+		refuse = Capacity
+	case t.settles == 0 && t.verdict(e, &c.Operation) == inUse && c.Op != Pull:
+		refuse = InUse // it need not wait to hear that
+	case e.queue.len >= MaxWaiters, c.Op == Pull && e.uses.len >= MaxUses && e.by[useID{c.User, s.id}] == nil:
+		refuse = Crowded
+	}
+	if refuse != 0 {
+		out = append(out, t.refused(s, c.Number, refuse, e))
+		t.sweep(e)
+		return out
+	}
+	t.keepEntry(e)
+	r := &request{entry: e, session: s, number: c.Number, weight: 1, entered: t.revision, op: &c.Operation}
+	s.requests[c.Number] = r
+	e.queue.push(r, &r.place)
+	t.report(Entered, r)
+	out = t.grant(e, out)
+	if s.requests[c.Number] == r && r.token == 0 {
+		out = append(out, t.queued(r))
+	}
+	t.sweep(e)
+	return out
+}
+
+// verdict is what becomes of an operation whose turn it is.
+type verdict uint8
+
+const (
+	runs verdict = iota
+	skips
+	inUse
+)
+
+// verdict says what becomes of an operation, were it its turn. A pull that must not run while the resource is used
+// goes by the last pull for as long as that is so.
+func (t *Table) verdict(e *entry, o *Operation) verdict {
+	d := e.done[o.Op]
+	switch {
+	case d != nil && d.version == o.Version && (t.now < d.until || o.Op == Pull && o.Alone && e.used()):
+		return skips
+	case o.Alone && e.used():
+		return inUse
+	}
+	return runs
+}
+
+// walk answers the waiters of a resource on which no operation runs, from the head of its queue on, until one is
+// to run.
+func (t *Table) walk(e *entry, out []Event) []Event {
+	for n := 0; e.holders.len == 0 && e.queue.len > 0; n++ {
+		if n == maxWalk {
+			if !e.walking {
+				e.walking = true
+				t.walks = append(t.walks, e)
+			}
+			return out
+		}
+		r := e.queue.first()
+		switch t.verdict(e, r.op) {
+		case skips:
+			out = t.skip(r, out)
+		case inUse:
+			t.remove(r)
+			out = append(out, t.refused(r.session, r.number, InUse, e))
+		default:
+			out = t.admit(r, out)
+			t.overrule(e, r.op.Op)
+		}
+	}
+	if e.walking {
+		e.walking = false
+		t.walks = slices.DeleteFunc(t.walks, func(o *entry) bool { return o == e })
+	}
+	return out
+}
+
+// overrule forgets what an operation that begins makes doubtful, whether or not it will succeed: all but an update, if
+// it is a pull.
+func (t *Table) overrule(e *entry, by Op) {
+	for o := range e.done {
+		if by != Pull || Op(o) != Update {
+			e.done[o] = nil
+		}
+	}
+	t.remind(e)
+}
+
+// skip answers a waiter that what it asks for was done.
+func (t *Table) skip(r *request, out []Event) []Event {
+	e, s, d := r.entry, r.session, r.entry.done[r.op.Op]
+	t.revision++
+	t.remove(r)
+	if until := d.at + r.op.Retention; until > d.until {
+		d.until = until
+		t.remind(e)
+	}
+	if r.op.Op == Pull {
+		t.stamp(e, s, r.op, t.revision)
+	}
+	s.results[r.number] = result{what: Skipped, token: t.revision}
+	return append(out, Event{What: Skipped, Session: s.id, Number: r.number, Token: t.revision})
+}
+
+// finish ends an operation.
+func (t *Table) finish(c End, out []Event) []Event {
+	s, out := t.begin(c.Call, nil, out)
+	if s == nil {
+		return out
+	}
+	r := s.holds[c.Token]
+	if r == nil || r.entry.key != c.Key || r.op == nil {
+		return append(out, t.refused(s, c.Number, Lost, nil))
+	}
+	e, stamp := r.entry, uint64(0)
+	t.keepEntry(e)
+	if !c.Failed {
+		e.done[r.op.Op] = &completion{r.op.Version, t.now, t.now + r.op.Retention}
+		t.remind(e)
+		if r.op.Op == Pull {
+			stamp = t.revision
+			t.stamp(e, s, r.op, stamp)
+		}
+	}
+	s.results[c.Number] = result{what: Done, token: stamp}
+	out = append(out, Event{What: Done, Session: s.id, Number: c.Number, Token: stamp})
+	return t.drop(r, out)
+}
+
+// stamp makes a session use a resource, or confirms that it does.
+func (t *Table) stamp(e *entry, s *session, o *Operation, stamp uint64) {
+	t.keepEntry(e)
+	u := e.by[useID{o.User, s.id}]
+	if u == nil {
+		u = &use{useID: useID{o.User, s.id}, entry: e, session: s}
+		e.by[u.useID] = u
+		s.uses[u] = true
+	} else {
+		e.uses.remove(&u.place)
+	}
+	u.durable = u.durable || o.Durable
+	u.stamp = max(u.stamp, stamp)
+	e.enlist(u)
+}
+
+// enlist puts a use in its place among the others. As a rule it is the last: its stamp is the latest.
+func (e *entry) enlist(u *use) {
+	last := e.uses.tail
+	if e.uses.push(u, &u.place); last != nil && inOrderOfStamps(last.value, u) > 0 {
+		e.uses.sort(inOrderOfStamps)
+	}
+}
+
+// unuse carries out a Drop.
+func (t *Table) unuse(c Drop, out []Event) []Event {
+	s, out := t.begin(c.Call, &opening{c.TTL, c.Name}, out)
+	if s == nil {
+		return out
+	}
+	s.results[c.Number] = result{what: Done}
+	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	e := t.find(c.Key)
+	if e == nil || e.kind != Resource {
+		return out
+	}
+	t.keepEntry(e)
+	if u := e.by[useID{c.User, s.id}]; u != nil && u.stamp <= c.Stamp {
+		t.lapse(u)
+	}
+	if u := e.by[useID{user: c.User}]; u != nil && u.stamp <= c.Lone {
+		t.lapse(u)
+	}
+	for _, n := range c.Lost {
+		if u := e.by[useID{c.User, SessionID{c.Session.Node, n}}]; u != nil && u.stamp <= c.Lone {
+			t.lapse(u)
+		}
+	}
+	t.forget(e)
+	t.sweep(e)
+	return out
+}
+
+// lapse ends a use. The caller then forgets and sweeps.
+func (t *Table) lapse(u *use) {
+	e := u.entry
+	t.keepEntry(e)
+	e.uses.remove(&u.place)
+	delete(e.by, u.useID)
+	e.by = shrink(e.by, &e.peak)
+	if u.session != nil {
+		delete(u.session.uses, u)
+	}
+}
+
+// endUses ends the uses of a session that ends, in the order of their stamps. The durable ones stay.
+func (t *Table) endUses(s *session) {
+	for _, u := range s.usesInOrder() {
+		e := u.entry
+		t.lapse(u)
+		if u.durable {
+			t.outlive(u)
+		}
+		t.forget(e)
+		t.sweep(e)
+	}
+}
+
+func (s *session) usesInOrder() []*use {
+	all := make([]*use, 0, len(s.uses))
+	for u := range s.uses { // order-free: sorted below
+		all = append(all, u)
+	}
+	slices.SortFunc(all, inOrderOfStamps)
+	return all
+}
+
+// outlive keeps a durable use whose session has ended.
+func (t *Table) outlive(u *use) {
+	e, id := u.entry, useID{user: u.user}
+	if o := e.by[id]; o != nil {
+		u.stamp = max(u.stamp, o.stamp)
+		t.lapse(o)
+	}
+	u.useID, u.session = id, nil
+	e.by[id] = u
+	e.enlist(u)
+}
+
+// inOrderOfStamps compares uses by their stamps; any two uses differ.
+func inOrderOfStamps(a, b *use) int {
+	return cmp.Or(cmp.Compare(a.stamp, b.stamp), cmp.Compare(a.entry.key, b.entry.key), cmp.Compare(a.user, b.user), a.useID.session.Compare(b.useID.session))
+}
+
+// forget forgets what a resource need not remember any more.
+func (t *Table) forget(e *entry) {
+	t.keepEntry(e)
+	for o, d := range e.done {
+		if d != nil && t.now >= d.until && (Op(o) != Pull || !e.used()) {
+			e.done[o] = nil
+		}
+	}
+	t.remind(e)
+}
+
+// remind notes when a completion of e is to be forgotten next.
+func (t *Table) remind(e *entry) {
+	was := e.forgetAt
+	e.forgetAt = 0
+	for _, d := range e.done {
+		if d != nil && t.now < d.until && (e.forgetAt == 0 || d.until < e.forgetAt) {
+			e.forgetAt = d.until
+		}
+	}
+	switch {
+	case was == 0 && e.forgetAt != 0:
+		heap.Push(&t.memories, e)
+	case was != 0 && e.forgetAt == 0:
+		heap.Remove(&t.memories, e.index)
+	case was != e.forgetAt:
+		heap.Fix(&t.memories, e.index)
+	}
+}
+
+// pass lets table time pass: completions are forgotten.
+func (t *Table) pass() {
+	for range maxForgotten {
+		if len(t.memories) == 0 || t.now < t.memories[0].forgetAt {
+			return
+		}
+		e := t.memories[0]
+		t.forget(e)
+		t.sweep(e)
+	}
+}
+
+// Walks returns a resource whose waiters a Walk is to answer, or "".
+func (t *Table) Walks() string {
+	if len(t.walks) == 0 {
+		return ""
+	}
+	return t.walks[0].key
+}
+
+// Ref is a use of a resource, as Refs tells of it.
+type Ref struct {
+	User    string
+	Durable bool
+	Stamp   uint64
+}
+
+// Refs returns the uses of a resource after a stamp, in their order, at most limit of them, and whether there are
+// more. A user that uses it through several sessions has several.
+func (t *Table) Refs(key string, after uint64, limit int) (refs []Ref, more bool) {
+	e := t.keys[key]
+	if e == nil || e.resource == nil {
+		return nil, false
+	}
+	for u := e.uses.first(); u != nil; u = u.place.next() {
+		switch {
+		case u.stamp <= after:
+		case len(refs) == limit:
+			return refs, true
+		default:
+			refs = append(refs, Ref{u.user, u.durable, u.stamp})
+		}
+	}
+	return refs, false
+}
+
+// Durable is a durable use of a resource.
+type Durable struct {
+	Key, User string
+	Stamp     uint64
+}
+
+// Durables returns the durable uses, in the order of their stamps.
+func (t *Table) Durables() (all []Durable) {
+	for e := t.entries.first(); e != nil; e = e.place.next() {
+		if e.resource == nil {
+			continue
+		}
+		for u := e.uses.first(); u != nil; u = u.place.next() {
+			if u.durable {
+				all = append(all, Durable{e.key, u.user, u.stamp})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Durable) int {
+		return cmp.Or(cmp.Compare(a.Stamp, b.Stamp), cmp.Compare(a.Key, b.Key), cmp.Compare(a.User, b.User))
+	})
+	return all
+}
+
+// memories is a heap of resources that remember something, the first to forget it first.
+type memories []*entry
+
+func (m memories) Len() int { return len(m) }
+
+func (m memories) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(m[i].forgetAt, m[j].forgetAt), cmp.Compare(m[i].key, m[j].key)) < 0
+}
+
+func (m memories) Swap(i, j int) {
+	m[i], m[j] = m[j], m[i]
+	m[i].index, m[j].index = i, j
+}
+
+func (m *memories) Push(x any) {
+	e := x.(*entry)
+	e.index = len(*m)
+	*m = append(*m, e)
+}
+
+func (m *memories) Pop() any {
+	last := len(*m) - 1
+	e := (*m)[last]
+	(*m)[last] = nil
+	*m = (*m)[:last]
+	return e
+}
+
+func (o *Operation) fields(c *wire.Codec) {
+	t := c.Begin()
+	wire.Number(c, &o.Op, uint64(lastOp))
+	c.String(&o.Version, MaxVersion)
+	c.String(&o.User, MaxName)
+	c.Bool(&o.Durable)
+	c.Bool(&o.Alone)
+	duration(c, &o.Retention)
+	c.Check(o.Op != Pull || o.User != "", "a pull without a user")
+	c.Check(o.Op == Pull || o.User == "" && !o.Durable, "a use without a pull")
+	c.End(t)
+}
+
+func (a *Begin) fields(c *wire.Codec) {
+	a.Call.fields(c)
+	duration(c, &a.TTL)
+	c.String(&a.Name, MaxName)
+	key(c, &a.Key)
+	a.Operation.fields(c)
+}
+
+func (a *End) fields(c *wire.Codec) {
+	a.Call.fields(c)
+	key(c, &a.Key)
+	c.Uint(&a.Token, anyUint)
+	c.Bool(&a.Failed)
+}
+
+func (a *Drop) fields(c *wire.Codec) {
+	a.Call.fields(c)
+	duration(c, &a.TTL)
+	c.String(&a.Name, MaxName)
+	key(c, &a.Key)
+	c.String(&a.User, MaxName)
+	c.Check(a.User != "", "a use of nobody")
+	c.Uint(&a.Stamp, anyUint)
+	c.Uint(&a.Lone, anyUint)
+	uints(c, &a.Lost, MaxLost)
+}
+
+func (a *Remember) fields(c *wire.Codec) {
+	a.Call.fields(c)
+	duration(c, &a.TTL)
+	c.String(&a.Name, MaxName)
+	key(c, &a.Key)
+	c.String(&a.User, MaxName)
+	c.Check(a.User != "", "a use of nobody")
+	c.Uint(&a.Stamp, maxKnown)
+	c.Check(a.Stamp != 0, "a use without a stamp")
+}
+
+func (a *Walk) fields(c *wire.Codec) {
+	key(c, &a.Key)
+	c.Uint(&a.Term, anyUint)
+}
