@@ -62,6 +62,10 @@ func Append(b []byte, sh int, m Message) []byte {
 		m.Fields(head(kindAnswer))
 	case *Serving:
 		m.Fields(head(kindServing))
+	case *Query:
+		m.Fields(head(kindQuery))
+	case *View:
+		m.Fields(head(kindView))
 	case *Forward:
 		m.Fields(head(kindForward))
 	case *replica.Missing:
@@ -93,6 +97,8 @@ var kinds = [...]func(*wire.Codec, Message) Message{
 	kindForward:  into[Forward],
 	kindMissing:  into[replica.Missing],
 	kindSum:      into[replica.Sum],
+	kindQuery:    into[Query],
+	kindView:     into[View],
 }
 
 func into[T any, P interface {
@@ -185,7 +191,7 @@ func (r *Reader) inside(f *Forward) {
 	kind := wire.NewReader(f.inner)
 	kind.Array(lastKind)
 	switch kind.Uint(lastKind) {
-	case kindReply, kindRedirect, kindAnswer:
+	case kindReply, kindRedirect, kindAnswer, kindView:
 	default:
 		c.Fail("a forward of what is not forwarded")
 		return

@@ -56,7 +56,7 @@ func wrongHeads(t testing.TB) []wrong {
 		{"an empty array", []byte{0x90}, "too short"},
 		{"kind zero", encode(t, 0), "unknown message"},
 		{"a kind that is no message any more", encode(t, 16, 1), "unknown message"},
-		{"an unknown kind", encode(t, 18, 1), "number too large"},
+		{"an unknown kind", encode(t, 20, 1), "number too large"},
 		{"an unknown shard", about(shards, &message.Serving{Term: 1}), "number too large"},
 		{"a shard far out of range", wiretest.Encode(t, []any{13, uint64(1 << 63), 1}), "number too large"},
 		{"replica zero", encode(t, 4, 1, 0), "replica zero"},
@@ -82,11 +82,14 @@ func wrongReplies(t testing.TB) []wrong {
 	begun := encode(t, 12, 3, 8, true, 99, []any{})
 	begun = append(begun[:len(begun)-1], 0xdc, 4, 1, 0)
 	return []wrong{
-		{"an unknown outcome", reply(func(p *message.Reply) { p.What = shard.Refused + 1 }), "number too large"},
+		{"an unknown outcome", reply(func(p *message.Reply) { p.What = shard.Skipped + 1 }), "number too large"},
 		{"a reply without an outcome", reply(func(p *message.Reply) { p.What = 0 }), "outcome"},
 		{"an unknown reason", encode(t, 9, 3, 4, 1, 1, 256, 0, "", 0, 0, 0), "number too large"},
 		{"a long holder", reply(func(p *message.Reply) { p.Holder = long(256) }), "too long"},
 		{"an answer with too many results", begun, "too many"},
+		{"a view with too many uses", about(1, &message.View{View: replica.View{Refs: make([]shard.Ref, 4097)}})[:12], "too many"},
+		{"a view with a long name", about(1, &message.View{View: replica.View{Refs: []shard.Ref{{User: long(shard.MaxName + 1)}}}}), "too long"},
+		{"a view of a use with a field too many", encode(t, 19, 8, 99, []any{[]any{"u", true, 98, 0}}, true, 0), "fields"},
 		{"an answer with half a result", answer(done[:6]), "not a string"},
 		{"an answer with a result that is too long", answer(append(done, 0)), "fields"},
 	}
@@ -116,6 +119,10 @@ func wrongRequests() []wrong {
 		{"a request without a number", changed(func(a *shard.Acquire) { a.Number = 0 }), "number zero"},
 		{"a request with a TTL that is too long", changed(func(a *shard.Acquire) { a.TTL = shard.MaxDuration + 1 }), "number too large"},
 		{"a request with many acknowledgements", changed(func(a *shard.Acquire) { a.Acked = make([]uint64, shard.MaxAcked+1) }), "too many"},
+		{"a walk, from a peer", request(shard.Walk{Key: "k", Term: 1}), "not a client's command"},
+		{"a query of nobody", about(1, &message.Query{Query: replica.Query{Ref: 1, Key: "k"}}), "of nobody"},
+		{"a query without a key", about(1, &message.Query{Query: replica.Query{Node: 7, Ref: 1}}), "without a key"},
+		{"a query about a long key", about(1, &message.Query{Query: replica.Query{Node: 7, Key: long(shard.MaxKey + 1)}}), "too long"},
 		{"an expiry, from a peer", request(shard.Expire{Session: session, Term: 1}), "not a client's command"},
 		{"a silence, from a peer", request(shard.Silent{Session: session, For: 1, Term: 1}), "not a client's command"},
 		{"a settlement, from a peer", request(shard.Settle{Term: 1}), "not a client's command"},

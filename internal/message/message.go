@@ -34,7 +34,9 @@ const (
 	kindMissing // *replica.Missing
 	_           // no message any more
 	kindSum     // *replica.Sum
-	lastKind    = kindSum
+	kindQuery
+	kindView
+	lastKind = kindView
 )
 
 // maxForward is the size of the largest message that a Forward may carry.
@@ -82,11 +84,24 @@ type (
 		Leadership // of the leader that answers
 	}
 
+	// Query is a client's question.
+	Query struct {
+		replica.Query
+		Generation uint64 // as in Request
+		Relay      bool   // as in Request
+	}
+
+	// View is a confirmed leader's answer to a Query. Its node is the receiver.
+	View struct {
+		replica.View
+		Leadership // of the leader that answers
+	}
+
 	// Forward asks a node to pass a message on to another node, which the sender cannot
 	// reach (P15). See NewForward.
 	Forward struct {
 		To     uint64
-		Inside Message // a Reply, a Redirect or an Answer, about the same shard
+		Inside Message // a Reply, a Redirect, an Answer or a View, about the same shard
 		inner  []byte  // its wire form
 	}
 )
@@ -105,6 +120,7 @@ type Leadership struct {
 const (
 	MaxAbandoned = 128 // of a Renewal
 	maxResults   = 1024
+	maxRefs      = 4096
 	maxAhead     = 1 << 32
 	anyUint      = math.MaxUint64
 )
@@ -144,7 +160,7 @@ func (m *Reply) Fields(c *wire.Codec) {
 func event(c *wire.Codec, e *shard.Event) {
 	c.Uint(&e.Session.Number, anyUint)
 	c.Uint(&e.Number, anyUint)
-	wire.Number(c, &e.What, uint64(shard.Refused))
+	wire.Number(c, &e.What, uint64(shard.Skipped))
 	c.Check(e.What != 0, "a reply without an outcome")
 	c.Uint(&e.Token, anyUint)
 	wire.Number(c, &e.Reason, math.MaxUint8)
@@ -188,7 +204,7 @@ func (m *Renewal) Fields(c *wire.Codec) {
 			continue
 		}
 		switch client, _ := shard.ClientOf(o.Command); o.Command.(type) {
-		case shard.Cancel, shard.Release, shard.Close:
+		case shard.Cancel, shard.Release, shard.End, shard.Drop, shard.Close:
 			c.Check(client == m.Session, "a renewal that names another session's command")
 		default:
 			c.Fail("a renewal that names what cannot be abandoned")
@@ -207,6 +223,35 @@ func (m *Answer) Fields(c *wire.Codec) {
 	for i := range m.Results {
 		t := c.Begin()
 		event(c, &m.Results[i])
+		c.End(t)
+	}
+	c.Bool(&m.More)
+	m.Leadership.Fields(c)
+}
+
+func (m *Query) Fields(c *wire.Codec) {
+	c.Uint(&m.Node, anyUint)
+	c.Check(m.Node != 0, "a query of nobody")
+	c.Uint(&m.Ref, anyUint)
+	c.String(&m.Key, shard.MaxKey)
+	c.Check(m.Key != "", "a query without a key")
+	c.Uint(&m.After, anyUint)
+	c.Uint(&m.Generation, anyUint)
+	c.Bool(&m.Relay)
+}
+
+func (m *View) Fields(c *wire.Codec) {
+	c.Uint(&m.Ref, anyUint)
+	c.Uint(&m.Revision, anyUint)
+	if n := c.Array(len(m.Refs), maxRefs); c.Reads() && n > 0 {
+		m.Refs = make([]shard.Ref, n)
+	}
+	for i := range m.Refs {
+		u := &m.Refs[i]
+		t := c.Begin()
+		c.String(&u.User, shard.MaxName)
+		c.Bool(&u.Durable)
+		c.Uint(&u.Stamp, anyUint)
 		c.End(t)
 	}
 	c.Bool(&m.More)

@@ -48,6 +48,10 @@ func Name(m Message, to transport.ID, asked Asked) string {
 		return "renewal answered"
 	case *Serving:
 		return "I lead"
+	case *Query:
+		return "who uses " + m.Key
+	case *View:
+		return "who uses it"
 	case *Forward:
 		return "pass on: " + Name(m.Inside, transport.ID(m.To), asked)
 	case *replica.Missing:
@@ -63,6 +67,15 @@ func CommandName(cmd shard.Command) string {
 		return "lock " + c.Key
 	case shard.Release:
 		return fmt.Sprintf("unlock %s token %d", c.Key, c.Token)
+	case shard.Begin:
+		return fmt.Sprintf("%v %s", c.Op, c.Key)
+	case shard.End:
+		if c.Failed {
+			return fmt.Sprintf("fail %s token %d", c.Key, c.Token)
+		}
+		return fmt.Sprintf("end %s token %d", c.Key, c.Token)
+	case shard.Drop:
+		return fmt.Sprintf("drop %s stamp %d", c.Key, c.Stamp)
 	case shard.Report:
 		return fmt.Sprintf("report %s token %d", c.Key, c.Token)
 	case shard.Fix:
@@ -80,6 +93,8 @@ func resultName(e *shard.Event, request string) string {
 		return fmt.Sprintf("granted %s token %d", rest, e.Token)
 	case e.What == shard.Granted:
 		return fmt.Sprintf("granted token %d", e.Token)
+	case e.What == shard.Skipped:
+		return strings.TrimSpace(fmt.Sprintf("skipped %s stamp %d", rest, e.Token))
 	case e.What == shard.Queued:
 		return strings.TrimSpace("queued " + rest)
 	case e.What == shard.Refused:
@@ -91,7 +106,7 @@ func resultName(e *shard.Event, request string) string {
 }
 
 // past has the word for a command that was carried out.
-var past = map[string]string{"unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed"}
+var past = map[string]string{"end": "ended", "fail": "failed", "drop": "dropped", "unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed"}
 
 func raftName(m *raftpb.Message) string {
 	kind := strings.TrimPrefix(m.GetType().String(), "Msg")

@@ -76,12 +76,20 @@ func requests() []sample {
 		return append(onWire(m.Event), m.Revision, leads(m.Leadership))
 	}
 	reply, late := message.Reply{Event: result, Revision: 99, Leadership: by}, message.Reply{Event: result, Revision: 99, Leadership: message.Leadership{Generation: 12}}
+	operation := shard.Operation{Op: shard.Pull, Version: "1", User: "u", Durable: true, Alone: true, Retention: time.Minute}
+	begin := shard.Begin{Call: command.Call, TTL: time.Second, Name: "n", Key: "k", Operation: operation}
+	begins := append([]any{12}, wiretest.Elements(begin, "Operation")...)
+	query := message.Query{Query: replica.Query{Node: 7, Ref: 8, Key: "k", After: 9}, Generation: 12, Relay: true}
+	view := message.View{View: replica.View{Ref: 8, Revision: 99, Refs: []shard.Ref{{User: "u", Durable: true, Stamp: 98}}, More: true}, Leadership: by}
 	redirect := message.Redirect{Session: 3, Number: 4, Leadership: by}
 	return []sample{
 		{"offer", 6, &replica.Offer{Term: 5}, nil},
 		{"accept", 7, &replica.Accept{Term: 5}, nil},
 		{"serving", 13, &message.Serving{Generation: 12, Term: 5}, nil},
 		{"request", 8, &message.Request{Generation: 12, Relay: true, Command: command, Raw: shard.AppendCommand(nil, command)}, []any{12, true, onWireCommand(1, command)}},
+		{"request of an operation", 8, &message.Request{Generation: 12, Command: begin, Raw: shard.AppendCommand(nil, begin)}, []any{12, false, append(begins, wiretest.Elements(operation))}},
+		{"query", 18, &query, []any{7, 8, "k", 9, 12, true}},
+		{"view", 19, &view, []any{8, 99, []any{[]any{"u", true, 98}}, true, leads(by)}},
 		{"reply", 9, &reply, replies(reply)},
 		{"reply of a former leader", 9, &late, replies(late)},
 		{"redirect", 10, &redirect, []any{3, 4, leads(by)}},
@@ -95,8 +103,10 @@ func renewals() []sample {
 	closing := shard.Close{Session: session, Number: 8}
 	unlock := shard.Release{Call: shard.Call{Session: session, Number: 7, Since: 5, Acked: []uint64{6}}, Key: "k", Token: 99}
 	cancel := shard.Cancel{Call: shard.Call{Session: session, Number: 6, Since: 5}, TTL: time.Second, Name: "n", Target: 4}
+	end := shard.End{Call: shard.Call{Session: session, Number: 9, Since: 5}, Key: "k", Token: 98, Failed: true}
+	drop := shard.Drop{Call: shard.Call{Session: session, Number: 10, Since: 5}, TTL: time.Second, Name: "n", Key: "k", User: "u", Stamp: 97, Lone: 96, Lost: []uint64{5, 6}}
 	named := renewal
-	for _, cmd := range []shard.Command{cancel, unlock, closing} {
+	for _, cmd := range []shard.Command{cancel, unlock, end, drop, closing} {
 		named.Abandoned = append(named.Abandoned, replica.Abandoned{Command: cmd, Raw: shard.AppendCommand(nil, cmd)})
 	}
 	orphans := func(list ...any) []any {
@@ -116,7 +126,7 @@ func renewals() []sample {
 	}
 	return []sample{
 		{"renewal", 11, &renewal, orphans()},
-		{"renewal with orphans", 11, &named, orphans(onWireCommand(2, cancel), onWireCommand(3, unlock), onWireCommand(5, closing))},
+		{"renewal with orphans", 11, &named, orphans(onWireCommand(2, cancel), onWireCommand(3, unlock), onWireCommand(13, end), onWireCommand(14, drop), onWireCommand(5, closing))},
 		{"answer", 12, &answer, answers(answer)},
 		{"answer without results", 12, &empty, answers(empty)},
 		{"answer about a dead session", 12, &dead, answers(dead)},

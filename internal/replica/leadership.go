@@ -112,7 +112,7 @@ func (s *seal) appended(index uint64) {
 
 // Renewal is a client's question whether its session lives. Ref comes back in the Answer.
 // After is the number before the first result that the client misses: see Table.Results. Abandoned
-// are its commands that nobody waits for, and that have had no answer: Cancel, Release or Close (P12).
+// are its commands that nobody waits for, and that have had no answer: Cancel, Release, End, Drop or Close (P12).
 type Renewal struct {
 	Session   shard.SessionID
 	Ref       uint64
@@ -186,6 +186,38 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	q.Abandoned = nil
 	g.reads.renewal(q)
 	r.recall(q.Session) // beside the round: where links are slow, one after the other costs a short lease
+	r.dirty = true
+	return nil
+}
+
+// Query is a client's question who uses a resource. Ref comes back in the View.
+type Query struct {
+	Node  uint64 // the client's
+	Ref   uint64
+	Key   string
+	After uint64 // the stamp of the last use that the client knows; zero: none
+}
+
+// View is what a confirmed leader answers to a Query.
+type View struct {
+	Node     uint64
+	Ref      uint64
+	Revision uint64
+	Refs     []shard.Ref
+	More     bool // there are more after the last of them
+}
+
+// maxRefs is how many uses one View has, at most.
+const maxRefs = 256
+
+// Query takes a question. It returns ErrNotServing if this replica cannot answer it. Otherwise a View follows; but
+// none does if a majority stays silent or leadership is lost.
+func (r *Replica) Query(now time.Duration, q Query) error {
+	r.now = now
+	if !r.leading.serving {
+		return ErrNotServing
+	}
+	r.leading.reads.query(q)
 	r.dirty = true
 	return nil
 }
@@ -301,6 +333,10 @@ func (r *Replica) confirmed(ctx []byte, out *Output) {
 			r.recall(q.Session) // it fell silent after its renewal had come
 		}
 	}
+	for _, q := range done.queries {
+		refs, more := r.table.Refs(q.Key, q.After, maxRefs)
+		out.Views = append(out.Views, View{q.Node, q.Ref, r.table.Revision(), refs, more})
+	}
 	for _, id := range done.expiries {
 		if r.leading.leases.expire(id, r.now) {
 			r.appendOwn(shard.Expire{Session: id, Term: r.term})
@@ -397,10 +433,18 @@ func (r *Replica) supervise() {
 	if g.startRaise(r.table.Revision(), r.above, r.now) {
 		r.appendOwn(shard.Settle{Term: r.term, Floor: r.above})
 	}
+	r.walk()
 	if len(r.members.former) > 0 && r.sealed() {
 		r.members.former = nil
 	}
 	r.place()
+}
+
+// walk appends that the queue of a resource is to be gone on with, if it was too long for one step.
+func (r *Replica) walk() {
+	if key := r.table.Walks(); key != "" && !r.batch.pending() {
+		r.appendOwn(shard.Walk{Key: key, Term: r.term})
+	}
 }
 
 // review logs the silences that are due, and asks a majority about the leases that ran out.

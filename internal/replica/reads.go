@@ -8,7 +8,7 @@ import (
 )
 
 // reads are what a leader may answer, or decide, only after a majority has confirmed that it still
-// leads: renewals of sessions, and the end of leases that ran out (P2). All that came since one
+// leads: renewals of sessions, queries, and the end of leases that ran out (P2). All that came since one
 // round began share the next.
 type reads struct {
 	waiting round // for the next round
@@ -25,6 +25,7 @@ const lateAfter = 4 * ElectionTimeout
 type round struct {
 	begun    time.Duration
 	renewals []Renewal
+	queries  []Query
 	expiries []shard.SessionID // leases that ran out
 }
 
@@ -32,6 +33,9 @@ func newReads() reads { return reads{rounds: make(map[uint64]*round)} }
 
 // renewal has q answered after the next round.
 func (rs *reads) renewal(q Renewal) { rs.waiting.renewals = append(rs.waiting.renewals, q) }
+
+// query has q answered after the next round.
+func (rs *reads) query(q Query) { rs.waiting.queries = append(rs.waiting.queries, q) }
 
 // expiry has the end of these leases decided after the next round.
 func (rs *reads) expiry(ids ...shard.SessionID) {
@@ -42,13 +46,13 @@ func (rs *reads) expiry(ids ...shard.SessionID) {
 // context for raft.
 func (rs *reads) begin(now time.Duration, term uint64) (ctx []byte, begun bool) {
 	w := &rs.waiting
-	if len(w.renewals) == 0 && len(w.expiries) == 0 && !rs.sign {
+	if len(w.renewals) == 0 && len(w.queries) == 0 && len(w.expiries) == 0 && !rs.sign {
 		return nil, false
 	}
 	if rs.last++; rs.vain == 0 {
 		rs.vain = now
 	}
-	rs.rounds[rs.last] = &round{now, w.renewals, w.expiries}
+	rs.rounds[rs.last] = &round{now, w.renewals, w.queries, w.expiries}
 	*w, rs.sign = round{}, false
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, term), rs.last), true
 }

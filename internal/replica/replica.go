@@ -117,6 +117,7 @@ type Output struct {
 	Sends   []Send        // in this order
 	Events  []shard.Event // for the sessions' nodes; only from a serving leader
 	Answers []Answer      // to renewals
+	Views   []View        // to queries
 	Dropped []Dropped
 	Serving bool // this replica has just begun to serve
 }
@@ -142,7 +143,7 @@ type Hosted struct {
 // Reset empties out for its next use.
 func (out *Output) Reset() {
 	*out = Output{
-		Sends: out.Sends[:0], Events: out.Events[:0], Answers: out.Answers[:0], Dropped: out.Dropped[:0],
+		Sends: out.Sends[:0], Events: out.Events[:0], Answers: out.Answers[:0], Views: out.Views[:0], Dropped: out.Dropped[:0],
 	}
 }
 
@@ -624,6 +625,9 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) error {
 		} else {
 			out.Events = out.Events[:before]
 		}
+	}
+	if r.Serving() {
+		r.walk()
 	}
 	return rd.Err()
 }
