@@ -142,12 +142,20 @@ func (b *bench) settle() {
 		}
 		b.step(Tick{})
 	}
-	b.client.each(func(l *lease) {
-		ticks := func(by time.Duration, why string) {
-			if b.client.Deadline() > by {
-				b.tb.Fatalf("the next Tick is due at %v, and %s at %v", b.client.Deadline(), why, by)
-			}
+	ticks := func(by time.Duration, why string) {
+		if b.client.Deadline() > by {
+			b.tb.Fatalf("the next Tick is due at %v, and %s at %v", b.client.Deadline(), why, by)
 		}
+	}
+	for _, s := range b.client.shards {
+		if s == nil {
+			continue
+		}
+		for _, c := range s.asks {
+			ticks(min(c.retryAt, c.first+noQuorumAfter), "a question is repeated")
+		}
+	}
+	b.client.each(func(l *lease) {
 		for _, h := range l.holds {
 			if h.pending == nil && h.Err() == nil {
 				ticks(h.Deadline(), "a belief ends")

@@ -12,12 +12,15 @@ type Kind uint8
 
 // The kinds of calls. A caller makes a Lock, an Unlock or a Fix.
 const (
-	Lock   Kind = iota // wait for a key
-	Cancel             // undo a Lock whose caller has given up
-	Unlock             // give a hold back
-	Fix                // make a hold of fixed length end Length from now (P7)
-	Close              // end a lease, with all that it holds
-	Report             // ask the table of a new generation for a hold (C8)
+	Lock     Kind = iota // wait for a key
+	Cancel               // undo a Lock whose caller has given up
+	Unlock               // give a hold back
+	Fix                  // make a hold of fixed length end Length from now (P7)
+	Close                // end a lease, with all that it holds
+	Report               // ask the table of a new generation for a hold (C8)
+	Drop                 // end a user's use of a resource (P39)
+	Ask                  // ask who uses a resource
+	Remember             // tell the table of a new generation of a durable use that the one before had
 )
 
 // Call is one command on its way to a shard and back. A caller fills in the first part, hands the
@@ -25,18 +28,25 @@ const (
 type Call struct {
 	Kind    Kind
 	Shard   int
-	Session *Session      // of a Lock
-	Request Request       // of a Lock
+	Session *Session      // of a Lock, a Drop and a Remember
+	Request Request       // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key
 	Length  time.Duration // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
 	Hold    *Hold         // of an Unlock and a Fix; the result of a Lock
+	Failed  bool          // of the Unlock of an operation: it failed
 	Parker  env.Parker    // the driver's: where the caller waits, if one does
 
-	Err  error    // the result
-	Info WaitInfo // of a Lock: what was known
+	Err     error       // the result
+	Skipped bool        // of a Lock: its operation was done already; then Hold is a use, if it was a pull, else nil
+	Use     *Hold       // of the Unlock of a pull that did not fail
+	Refs    []shard.Ref // of an Ask
+	Info    WaitInfo    // of a Lock: what was known
 
 	lease   *lease
-	number  uint64        // in the lease
-	target  uint64        // of a Cancel: the number of the Lock
+	number  uint64        // in the lease; of an Ask: in the client
+	target  uint64        // of a Cancel: the number of the Lock, whose Request it has
+	stamp   uint64        // of a Remember; of a Drop: a later use stays; of a Lock, and of its Cancel: the use that it has made, if it is known; zero: none
+	lone    uint64        // of what drops a use: a later one that outlived its session stays
+	dropped uint64        // of what makes a use: a Drop names this stamp
 	command shard.Command // made when it is first sent
 	raw     []byte        // its wire form
 	acks    []uint64      // the acknowledgements that it carries
@@ -49,6 +59,7 @@ type Call struct {
 	reports bool   // a Lock: it asks for the place that it had in an earlier generation
 	fixing  bool   // a Lock: it is granted, and its fixed time is asked for
 	over    bool   // it has its result
+	leaves  bool   // an Unlock whose caller does not wait any more
 
 	quietUntil time.Duration // when the shard is expected to grant, as it last said (P27)
 }
@@ -61,6 +72,8 @@ const (
 	Exclusive Mode = iota // a lock, the whole of it
 	Shared                // a lock, beside other readers
 	Permits               // a semaphore's permits
+	Operates              // an operation on a resource
+	Uses                  // a use of one; no request asks for it
 )
 
 // Request is what a Lock asks for. Package mesh checks it.
@@ -72,14 +85,21 @@ type Request struct {
 	Try      bool  // do not wait
 	Value    []byte
 	MaxHold  time.Duration // zero: renewed until it is given back
+
+	Operation *shard.Operation // Operates only
 }
+
+// pulls reports whether the request makes its session use a resource.
+func (q *Request) pulls() bool { return q.Operation != nil && q.Operation.Op == shard.Pull }
 
 // Share returns how much of the key the request wants, and how much there is of it.
 func (q *Request) Share() (weight, capacity int64) {
-	switch q.Mode {
-	case Shared:
+	switch {
+	case q.Operation != nil:
+		return 1, 1
+	case q.Mode == Shared:
 		return 1, shard.Whole
-	case Permits:
+	case q.Mode == Permits:
 		return q.Weight, q.Capacity
 	}
 	return shard.Whole, shard.Whole
@@ -87,7 +107,10 @@ func (q *Request) Share() (weight, capacity int64) {
 
 // kind returns what the key is for the request.
 func (q *Request) kind() shard.Kind {
-	if q.Mode == Permits {
+	switch {
+	case q.Operation != nil:
+		return shard.Resource
+	case q.Mode == Permits:
 		return shard.Semaphore
 	}
 	return shard.RW

@@ -46,6 +46,7 @@ type Client struct {
 	view      View
 	limit     time.Duration // for how long a lease may last
 	lastLease uint64        // the number of the last lease
+	lastAsk   uint64        // the number of the last question
 	counters  Counters
 
 	now      time.Duration // of the Step under way
@@ -91,7 +92,7 @@ func (v *View) name(node uint64) string {
 	return ""
 }
 
-// Input is one thing that a client takes in: Start, Abandon, Received, Generation, NodeGone, Viewed, Limited, Tick,
+// Input is one thing that a client takes in: Start, Abandon, Received, Generation, Remembered, Keep, NodeGone, Viewed, Limited, Tick,
 // CloseSession, LoseSession, CancelWaiters, Lapse or Shut.
 type Input interface{ isInput() }
 
@@ -106,7 +107,7 @@ type (
 		Cause error
 	}
 
-	// Received is a Reply, an Answer, a Redirect or a Serving from another node, or from this
+	// Received is a Reply, an Answer, a View, a Redirect or a Serving from another node, or from this
 	// one. From is zero if the leader speaks through this node (P15).
 	Received struct {
 		Shard   int
@@ -122,6 +123,16 @@ type (
 		Quiet time.Duration // for how long a new table must grant nothing, because of the leases until now
 		Void  bool          // what the sessions hold was never theirs alone, and is lost: their mesh gave way to an earlier one (C10)
 	}
+
+	// Remembered: a replica on this node, of the generation of a shard before this one, has these durable uses (P39).
+	Remembered struct {
+		Shard   int
+		Session *Session // the node's own
+		Uses    []shard.Durable
+	}
+
+	// Keep: no handle of a use is left, and the use lasts as long as its lease.
+	Keep struct{ *Hold }
 
 	// NodeGone: no process answers for the node any more (P21).
 	NodeGone struct{ Node uint64 }
@@ -153,6 +164,8 @@ func (Start) isInput()         {}
 func (Abandon) isInput()       {}
 func (Received) isInput()      {}
 func (Generation) isInput()    {}
+func (Remembered) isInput()    {}
+func (Keep) isInput()          {}
 func (NodeGone) isInput()      {}
 func (Viewed) isInput()        {}
 func (Tick) isInput()          {}
@@ -236,9 +249,18 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 		c.view = in.View
 	case Limited:
 		c.limited(in.Limit)
+	case Remembered:
+		c.shard(in.Shard).remember(in.Session, in.Uses)
+	case Keep:
+		in.Hold.lease.keep(in.Hold)
 	case Tick:
 		c.deadline = env.Never
 		c.each(func(l *lease) { l.tick() })
+		for _, s := range c.shards {
+			if s != nil {
+				s.tickAsks()
+			}
+		}
 	case NodeGone:
 		for _, s := range c.shards {
 			if s != nil {
@@ -263,6 +285,11 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 		c.each(func(l *lease) { l.lapse() })
 	case Shut:
 		c.each(func(l *lease) { l.drop(fault.ErrClosed) })
+		for _, s := range c.shards {
+			if s != nil {
+				s.endAsks()
+			}
+		}
 	}
 }
 
@@ -272,11 +299,11 @@ func (c *Client) Deadline() time.Duration { return c.deadline }
 // Counters returns what the client counts.
 func (c *Client) Counters() *Counters { return &c.counters }
 
-// Held returns how many holds have not been given back, apart from those that were forsaken.
+// Held returns how many holds have not been given back, apart from uses and from those that were forsaken.
 func (c *Client) Held() (held int) {
 	c.each(func(l *lease) {
 		for _, h := range l.holds {
-			if !h.Forsaken() {
+			if !h.Forsaken() && h.use == nil {
 				held++
 			}
 		}
@@ -332,6 +359,10 @@ func (c *Client) start(call *Call) {
 		s.unlock(call)
 	case Fix:
 		s.fix(call)
+	case Drop:
+		s.drop(call)
+	case Ask:
+		s.ask(call)
 	}
 }
 
@@ -350,6 +381,11 @@ func (c *Client) received(in Received) {
 			s.spoke(in.From, m.Leadership)
 			s.heed(m.Session.Number, m.Limit)
 			s.answered(*m)
+		}
+	case *message.View:
+		if m.Generation == s.generation {
+			s.spoke(in.From, m.Leadership)
+			s.viewed(m)
 		}
 	case *message.Redirect:
 		if m.Generation == s.generation {

@@ -78,6 +78,39 @@ func TestCommands(t *testing.T) {
 	b.expects()
 }
 
+// Promise: P11, P12, P39: so do the commands about a resource. The Drop with the last handle names the latest stamp, for a use that outlived
+// its session as well; one by name ends such a use whatever its stamp.
+func TestCommandsAboutAResource(t *testing.T) {
+	b := newBench(t)
+	says := func(want shard.Command) Send {
+		t.Helper()
+		sent := b.takes()
+		if len(sent) != 1 || sent[0].To != nodeB || !reflect.DeepEqual(commandOf(sent[0]), want) {
+			t.Fatalf("sent %q: %+v, want %+v", inWords(sent), commandOf(sent[0]), want)
+		}
+		if got, want := sent[0].Message.(*message.Request).Raw, shard.AppendCommand(nil, want); !bytes.Equal(got, want) {
+			t.Fatalf("sent %x, want %x", got, want)
+		}
+		return sent[0]
+	}
+	call := func(number uint64, acked ...uint64) shard.Call {
+		return shard.Call{Session: shard.SessionID{Node: nodeA, Number: 1}, Number: number, Acked: acked}
+	}
+	q := pull()
+	c := b.asks(b.own, q)
+	b.hears(nodeB, granted(says(shard.Begin{Call: call(1), TTL: benchTTL, Name: "a", Key: "r", Operation: *q.Operation}), 7))
+	end := b.unlocks(c.Hold)
+	b.hears(nodeB, stamped(says(shard.End{Call: call(2, 1), Key: "r", Token: 7}), 9))
+	b.unlocks(end.Use)
+	b.hears(nodeB, done(says(shard.Drop{Call: call(3, 2), TTL: benchTTL, Name: "a", Key: "r", User: "ann", Stamp: 9, Lone: 9}), 10))
+	c = b.asks(b.own, to(shard.Update))
+	b.hears(nodeB, granted(says(shard.Begin{Call: call(4, 3), TTL: benchTTL, Name: "a", Key: "r", Operation: *to(shard.Update).Operation}), 11))
+	b.fails(c.Hold)
+	b.hears(nodeB, done(says(shard.End{Call: call(5, 4), Key: "r", Token: 11, Failed: true}), 12))
+	b.drops(b.own, "bob")
+	says(shard.Drop{Call: call(6, 5), TTL: benchTTL, Name: "a", Key: "r", User: "bob", Lone: 1<<64 - 1})
+}
+
 // Promise: P12: the revision that a command names is the highest that any answer has named before its lease was made.
 func TestALeaseNamesTheHighestRevision(t *testing.T) {
 	b := newBench(t)

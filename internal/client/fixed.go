@@ -89,7 +89,7 @@ func (l *lease) fixConfirmed(c *Call, err error) {
 		l.lose(false)
 		return
 	}
-	l.deliver(waiting)
+	l.deliver(h)
 }
 
 // giveUpFixed closes the record of a hold that is over for its holder, while the table has

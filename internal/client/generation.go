@@ -27,7 +27,7 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration, void bool) 
 	}
 	s.earlier.Known, s.earlier.Quiet = max(s.earlier.Known, s.revision), max(s.earlier.Quiet, quiet)
 	s.quietUntil = max(s.quietUntil, now+quiet)
-	s.generation, s.leader, s.term, s.relay, s.revision = generation, 0, 0, 0, 0
+	s.generation, s.leader, s.term, s.relay, s.revision, s.lost = generation, 0, 0, 0, 0, nil
 	var over []*lease
 	for _, l := range slices.Clone(s.leases) {
 		if void || l.expired() {
@@ -42,12 +42,16 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration, void bool) 
 	for _, l := range over {
 		l.lose(true) // its Locks may move to a lease that has gone over by now
 	}
+	s.askAgain()
 }
 
 // goOver reports what the lease holds and waits for.
 func (l *lease) goOver() {
 	l.since, l.opened, l.acks, l.reports = 0, neverShown, nil, 0
 	l.asked, l.after, l.attempt, l.jumps = nil, 0, 0, 0
+	for _, u := range l.uses { // order-free: each alone
+		u.earlier, u.stamp = max(u.earlier, u.stamp), 0
+	}
 	for _, c := range l.inOrder() {
 		c.acks = nil
 		switch {
@@ -55,25 +59,43 @@ func (l *lease) goOver() {
 			l.confirmed(c, nil) // there is no record of the lease
 			return
 		case c.Kind == Unlock:
-			l.confirmed(c, nil)
+			l.goOverUnlock(c)
 		case c.Kind == Lock:
 			if c.Hold != nil { // its caller does not have it yet
 				l.forget(c.Hold)
 			}
-			c.Hold, c.fixing, c.reports = nil, false, c.entered != 0
+			c.Hold, c.fixing, c.Skipped, c.reports = nil, false, false, c.entered != 0 && !c.Skipped
+			c.stamp, c.dropped = 0, 0 // the next table's stamps need not be later
 			c.askAgain()
-		case c.Kind == Fix && c.Hold.pending == nil:
+		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember:
 			c.askAgain()
+		case c.Kind == Drop:
+			c.goOverDrop()
+		case c.Kind == Cancel && c.stamp != 0 && c.Request.Operation.Durable: // replicas may tell of the use
+			c.Kind, c.Session, c.lone = Drop, l.session, c.stamp
+			c.goOverDrop()
 		default: // a Cancel, a Report, or the first Fix of a hold
 			l.forgetFix(c)
 			l.remove(c)
 		}
 	}
+	for id, u := range l.uses { // order-free: each alone
+		if u.handles == 0 {
+			delete(l.uses, id)
+		}
+	}
+	reported := make(map[*use]bool)
 	for _, h := range slices.Clone(l.holds) {
-		if h.Err() != nil {
+		switch {
+		case h.use == nil && h.Err() != nil:
 			h.unreported = true
 			l.forget(h)
 			continue
+		case h.use != nil && (h.Err() != nil || reported[h.use]):
+			continue // its Unlock is next; or another handle is reported
+		case h.use != nil:
+			reported[h.use] = true
+			h.use.stamp = max(h.use.stamp, h.use.earlier) // its Report raises the table's revision above that
 		}
 		l.reports++
 		l.put(l.reportOf(h))
@@ -106,9 +128,9 @@ func (l *lease) sendUnanswered() {
 
 // defers reports whether c must wait until all Reports of the lease are answered: a Release that comes
 // before its hold's Report would find nothing, and the Report would then make a hold that nobody has. A
-// Close ends the Reports, and waits for none.
+// Close ends the Reports, and waits for none. A Remember is about none of them.
 func (l *lease) defers(c *Call) bool {
-	return l.reports > 0 && c.Kind != Report && !c.reports
+	return l.reports > 0 && c.Kind != Report && c.Kind != Remember && !c.reports
 }
 
 // report returns the command that asks for the place of a Report's hold, or of a Lock that waited.
@@ -117,6 +139,10 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 	q := &c.Request
 	if h := c.Hold; h != nil {
 		q, r.Token = &h.request, h.Token
+		if h.use != nil {
+			r.Uses, r.Token = true, h.use.stamp
+			r.Known = max(r.Known, r.Token)
+		}
 		if h.fixed {
 			r.Hold = c.lease.timeLeft(h)
 		}
@@ -124,6 +150,12 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 		r.Entered = c.entered
 	}
 	r.Key, r.Kind, r.Value = q.Key, q.kind(), q.Value
+	if q.Operation != nil {
+		r.Operation = *q.Operation
+	}
+	if r.Uses {
+		r.Durable = c.Hold.use.durable
+	}
 	r.Weight, r.Capacity = q.Share()
 	return r
 }
@@ -146,6 +178,9 @@ func (l *lease) resumed(c *Call) {
 	l.acknowledge(c.number)
 	l.remove(c)
 	l.lasts = max(l.lasts, l.client.now+l.believable(c.Length)) // its first copy may have been applied just now
+	if h := c.Hold; h.pending != nil && l.client.now < h.Deadline() {
+		l.deliver(h)
+	}
 	if l.reports--; l.reports > 0 {
 		return
 	}

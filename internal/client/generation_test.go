@@ -24,6 +24,8 @@ func of(generation uint64, m message.Message) message.Message {
 		m.Generation = generation
 	case *message.Answer:
 		m.Generation = generation
+	case *message.View:
+		m.Generation = generation
 	case *message.Redirect:
 		m.Generation = generation
 	case *message.Serving:
@@ -862,6 +864,33 @@ func TestTwoChangesInARow(t *testing.T) {
 	}
 }
 
+// Promise: C8, P6: a grant that comes too late to be believed waits until all Reports of its lease are confirmed: an answer to a renewal
+// would confirm what the table does not have.
+func TestALateGrantWaitsForReports(t *testing.T) {
+	b := newBench(t)
+	h := b.holds(b.own, Request{Key: "k"}, 7)
+	w := b.waits(b.own, Request{Key: "w"}, 8)
+	b.pass(3 * time.Second)
+	b.do(Limited{2 * time.Second}) // what is granted now was asked for too long ago
+	b.takes()
+	sent := b.changes(2, "2: report w token 0", "2: report k token 7")
+	b.hears(nodeB, of(2, enters(sent[0], 8)), of(2, granted(sent[0], 1001)))
+	b.pass(time.Second)
+	for _, p := range b.takes() {
+		if words(p) != "report k token 7" {
+			t.Errorf("%q is sent", words(p))
+		}
+	}
+	if w.over || w.Hold == nil || h.Err() != nil {
+		t.Fatalf("the late grant: %t; the hold that is reported: %v", w.over, h.Err())
+	}
+	b.hears(nodeB, of(2, granted(sent[1], 7)))
+	b.hears(nodeB, of(2, alive(b.expect("2: renewal"), 1002)))
+	if !w.over || w.Err != nil || w.Hold.Token != 1001 || h.Err() != nil {
+		t.Errorf("then: %t, %v; the other hold: %v", w.over, w.Err, h.Err())
+	}
+}
+
 // Promise: C8: the leases of other shards are left alone, and so are commands to them.
 func TestOtherShardsGoOn(t *testing.T) {
 	b := newBench(t, 2)
@@ -996,6 +1025,21 @@ func toldAt(request Send, e shard.Event, revision uint64, by message.Leadership)
 	c := commandOf(request).(shard.Report)
 	e.Session.Number, e.Number = c.Session.Number, c.Number
 	return &message.Reply{Event: e, Revision: revision, Leadership: by}
+}
+
+// Promise: C8: the revision that is known of a shard is the highest of all generations; of one that was not used, none.
+func TestTheHighestRevision(t *testing.T) {
+	b := newBench(t, 2)
+	b.learns(900)
+	b.do(Generation{Name: 2, Quiet: benchQuiet})
+	b.hears(nodeB, of(2, serves(1)))
+	b.shard().learn(5)
+	if b.client.Revision(0) != 900 || b.client.Revision(1) != 0 {
+		t.Errorf("%d, and %d", b.client.Revision(0), b.client.Revision(1))
+	}
+	if b.shard().learn(901); b.client.Revision(0) != 901 {
+		t.Errorf("then %d", b.client.Revision(0))
+	}
 }
 
 // Promise: C5: reports tell of the longest leases that there were, not of the latest.

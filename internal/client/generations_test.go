@@ -39,6 +39,9 @@ type world struct {
 	tokens     map[string]uint64 // the highest of each key that is locked as a whole
 	resumed    map[uint64]bool   // the generations in which a hold was reported
 	healed     bool
+	resources  bool            // callers do something to resources, and lock nothing
+	durables   []shard.Durable // what the replica before the last change knew of
+	forsaken   map[string]bool // the uses that nobody gives back
 
 	grants, lost, kept int
 }
@@ -88,6 +91,8 @@ type belief struct {
 	request client.Request
 	since   uint64 // the generation in which it was granted
 	over    bool
+	use     bool   // of a resource
+	made    uint64 // the use: in which generation
 }
 
 type agenda []event
@@ -133,8 +138,8 @@ func (w *world) run(d time.Duration) {
 	}
 }
 
-func newWorld(t *testing.T, seed uint64, calm bool) *world {
-	w := &world{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 8)), calm: calm, tokens: make(map[string]uint64), resumed: make(map[uint64]bool)}
+func newWorld(t *testing.T, seed uint64, calm, resources bool) *world {
+	w := &world{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 8)), calm: calm, tokens: make(map[string]uint64), resumed: make(map[uint64]bool), resources: resources, forsaken: make(map[string]bool)}
 	w.loss = []int{1, 1, 5}[w.rand.IntN(3)]
 	w.clock = w.newClock()
 	w.begin(false)
@@ -180,6 +185,9 @@ func (w *world) behind() bool { return w.seed%3 == 0 }
 // change ends the generation: the replica is fenced, and forgotten. Another one begins after a while, and
 // each client hears of it at some time.
 func (w *world) change() {
+	if w.shard != nil {
+		w.durables = w.shard.Table().Durables()
+	}
 	w.shard = nil
 	most := 3 * time.Second
 	if w.calm || w.seed%2 == 0 {
@@ -199,6 +207,7 @@ func (g *guest) hear(generation uint64) {
 	if generation > g.knows {
 		g.knows = generation
 		g.step(client.Generation{Name: generation, Quiet: quiet})
+		g.step(client.Remembered{Session: g.own, Uses: g.durables})
 	}
 }
 
@@ -207,6 +216,7 @@ func (w *world) tick() {
 	if w.shard != nil {
 		w.shard.Tick(w.clock.at(w.now), true)
 		w.ready()
+		w.lookAtUses()
 	}
 	w.after(replica.TickInterval, w.tick)
 }
@@ -234,6 +244,9 @@ func (w *world) ready() {
 	}
 	for _, a := range out.Answers {
 		w.reply(a.Session.Node, &message.Answer{Answer: a, Leadership: by})
+	}
+	for _, v := range out.Views {
+		w.reply(v.Node, &message.View{View: v, Leadership: by})
 	}
 	if out.Serving {
 		for _, g := range w.guests {
@@ -284,6 +297,11 @@ func (w *world) receive(m message.Message) {
 			return
 		}
 		_ = w.shard.Renew(now, m.Renewal)
+	case *message.Query:
+		if m.Generation != w.generation {
+			return
+		}
+		_ = w.shard.Query(now, m.Query)
 	}
 	w.ready()
 }
@@ -340,6 +358,10 @@ func (g *guest) finished(c *client.Call) {
 		g.t.Fatalf("seed %d: guest %d: a call is finished twice: %+v", g.seed, g.id, c)
 	}
 	delete(g.calls, c)
+	if g.resources {
+		g.did(c)
+		return
+	}
 	if c.Kind != client.Lock || c.Err != nil {
 		return
 	}
@@ -409,6 +431,10 @@ func (g *guest) act() {
 		return
 	}
 	g.after(g.upTo(600*time.Millisecond), g.act)
+	if g.resources {
+		g.operate()
+		return
+	}
 	switch k := g.rand.IntN(10); {
 	case k == 0:
 		g.sessions = append(g.sessions, client.NewSession(false, []time.Duration{ttl, ttl / 2}[g.rand.IntN(2)]))
@@ -537,7 +563,7 @@ func TestGenerations(t *testing.T) {
 	}
 	var sum world
 	for seed := range uint64(worlds) {
-		w := newWorld(t, seed, false)
+		w := newWorld(t, seed, false, false)
 		w.play()
 		sum.grants, sum.kept, sum.lost = sum.grants+w.grants, sum.kept+w.kept, sum.lost+w.lost
 	}
@@ -555,7 +581,7 @@ func TestHoldsOutliveTheirTable(t *testing.T) {
 	}
 	kept := 0
 	for seed := range uint64(worlds) {
-		w := newWorld(t, seed, true)
+		w := newWorld(t, seed, true, false)
 		w.play()
 		if kept += w.kept; w.lost > 0 {
 			t.Errorf("seed %d: %d holds are lost, %d are kept", seed, w.lost, w.kept)

@@ -27,7 +27,9 @@ type Hold struct {
 
 	// The client's:
 	lease   *lease  // the client may have given it up since
-	pending *Call   // the Lock, until its caller knows of the grant
+	pending *Call   // the Lock, or the Unlock of a pull, until its caller knows of the hold
+	use     *use    // nil if it is none
+	counts  bool    // it is a handle of the use
 	fixed   bool    // of fixed length, and so not renewed; written before the holder has the hold
 	request Request // of the Lock
 
@@ -36,6 +38,17 @@ type Hold struct {
 
 // Deadline returns the end of the belief, as far as it is confirmed, on the environment's clock.
 func (h *Hold) Deadline() time.Duration { return time.Duration(h.deadline.Load()) }
+
+// Pulls reports whether it is the hold of a pull, or the use that it made.
+func (h *Hold) Pulls() bool { return h.request.pulls() }
+
+// User returns the name of the user of a resource, or "".
+func (h *Hold) User() string {
+	if h.use == nil {
+		return ""
+	}
+	return h.use.user
+}
 
 // Fixed reports whether the hold is of fixed length (P7).
 func (h *Hold) Fixed() bool { return h.fixed }

@@ -37,6 +37,7 @@ type lease struct {
 	reports   int              // Reports without an answer: until they have it, the lease is not renewed, and what uses its holds waits (C8)
 	fixes     []*Call          // the first is under way, the others wait for it
 	holds     []*Hold          // by token
+	uses      map[useID]*use   // of resources; nil: none yet
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them
 
 	renewAt time.Duration // when the next renewal is due
@@ -147,7 +148,7 @@ func (l *lease) inOrder() []*Call {
 
 // unanswered returns the calls that may have to be sent again, in their order.
 func (l *lease) unanswered() []*Call {
-	l.open = slices.DeleteFunc(l.open, func(c *Call) bool { return c.queued || l.isDone(c) })
+	l.open = slices.DeleteFunc(l.open, func(c *Call) bool { return c.queued || c.Use != nil || l.isDone(c) })
 	return l.open
 }
 
@@ -174,44 +175,57 @@ func (l *lease) acknowledge(number uint64) {
 
 // granted: the table has granted a Lock.
 func (l *lease) granted(c *Call, token uint64) {
-	now := l.client.now
 	if c.fixing {
 		return // a repeated Granted
-	}
-	i, known := slices.BinarySearchFunc(l.holds, token, byToken)
-	if known {
-		return
 	}
 	if c.entered == 0 {
 		c.entered = token // it never waited: its place is where it was granted
 	}
-	h := &Hold{Key: c.Request.Key, Token: token, Shard: l.shard.shard, lease: l, pending: c, request: c.Request}
-	h.deadline.Store(int64(l.trusted()))
-	l.holds = slices.Insert(l.holds, i, h)
-	c.Hold = h
+	if c.Hold == nil {
+		c.Hold = &Hold{Key: c.Request.Key, Token: token, request: c.Request}
+		l.hold(c.Hold, c)
+	}
+}
+
+// hold takes a hold of which the table has told, in answer to c.
+func (l *lease) hold(h *Hold, c *Call) {
+	now := l.client.now
+	h.pending = c
+	l.insert(h)
 	switch {
 	case l.fixed:
 		l.startFixed(c)
 	case now >= l.trusted():
-		// Too late to be believed as it is; a renewal decides (P6), one for all that come now.
-		if n := len(l.asked); n == 0 || l.asked[n-1].at != now {
+		// Too late to be believed as it is; a renewal decides (P6), one for all that come now. It would also confirm what is still to
+		// be reported: that comes first (C8).
+		if n := len(l.asked); l.reports == 0 && (n == 0 || l.asked[n-1].at != now) {
 			l.renew()
 		}
 	default:
-		l.deliver(c)
+		l.deliver(h)
 	}
+}
+
+func (l *lease) insert(h *Hold) {
+	h.Shard, h.lease = l.shard.shard, l
+	h.deadline.Store(int64(l.trusted()))
+	i, _ := slices.BinarySearchFunc(l.holds, h.Token, byToken)
+	l.holds = slices.Insert(l.holds, i, h)
 }
 
 func byToken(h *Hold, token uint64) int { return cmp.Compare(h.Token, token) }
 
-// deliver tells the caller of a Lock that it holds its key.
-func (l *lease) deliver(c *Call) {
+// deliver tells the caller that waits for a hold that it has it.
+func (l *lease) deliver(h *Hold) {
+	c := h.pending
 	l.acknowledge(c.number)
 	c.acks = nil // the command that carried them is applied
-	c.Hold.pending = nil
+	h.pending = nil
 	l.remove(c)
-	l.client.counters.Grants.Add(1)
-	l.client.wakeAt(c.Hold.Deadline())
+	if c.Kind == Lock {
+		l.client.counters.Grants.Add(1)
+	}
+	l.client.wakeAt(h.Deadline())
 	l.client.finish(c, nil)
 }
 
@@ -234,6 +248,9 @@ func (l *lease) confirmed(c *Call, err error) {
 			}
 		}
 		l.client.finish(c, err)
+		if id, ok := c.makes(); ok {
+			l.dropUnused(id) // the last handle may have left that to this End
+		}
 		if c.Kind == Close {
 			l.closed()
 		}
@@ -241,6 +258,10 @@ func (l *lease) confirmed(c *Call, err error) {
 		l.fixConfirmed(c, err)
 	case Report:
 		l.lose(false)
+	case Cancel:
+		l.cancelled(c)
+	case Drop:
+		l.client.finish(c, err)
 	}
 }
 
@@ -259,7 +280,12 @@ func (l *lease) closed() {
 	l.shard.withdraw(l)
 	for _, c := range l.inOrder() {
 		// Every Lock and Fix ended before the Close was sent, and no caller waits for a Cancel.
-		if c.Kind == Unlock || c.Kind == Close {
+		switch {
+		case c.Kind == Drop, c.Kind == Unlock && c.Hold.use != nil && c.Hold.use.durable:
+			l.client.finish(c, fault.ErrUnconfirmed) // a durable use outlives the record
+		case c.Kind == Unlock && c.Hold.use == nil && c.Hold.request.Operation != nil && !c.Failed:
+			l.client.finish(c, fault.ErrUnconfirmed) // the Close may have come first: then the operation has failed
+		case c.Kind == Unlock || c.Kind == Close:
 			l.client.finish(c, nil)
 		}
 	}
@@ -267,8 +293,13 @@ func (l *lease) closed() {
 
 // forget takes a hold out of the lease.
 func (l *lease) forget(h *Hold) {
-	if i, ok := slices.BinarySearchFunc(l.holds, h.Token, byToken); ok {
-		l.holds = slices.Delete(l.holds, i, i+1)
+	h.uncount()
+	i, _ := slices.BinarySearchFunc(l.holds, h.Token, byToken)
+	for ; i < len(l.holds) && l.holds[i].Token == h.Token; i++ {
+		if l.holds[i] == h {
+			l.holds = slices.Delete(l.holds, i, i+1)
+			return
+		}
 	}
 }
 
@@ -284,11 +315,11 @@ func (l *lease) loseHolds() {
 // cancel sees to it that a Lock leaves no grant behind: the Cancel is repeated until it is
 // answered, and each renewal names it: the lease is not renewed unless the shard can be told
 // (P12).
-func (l *lease) cancel(target uint64) {
+func (l *lease) cancel(c *Call) {
 	if l.fixed {
 		l.close()
 	} else {
-		l.sendAbandoned(&Call{Kind: Cancel, target: target})
+		l.sendAbandoned(&Call{Kind: Cancel, target: c.number, Request: c.Request, stamp: c.stamp})
 	}
 }
 
@@ -321,9 +352,15 @@ func (l *lease) lose(gone bool) {
 	if !l.session.Own && !l.fixed && (l.opened != neverShown || len(l.holds) > 0) && l.session.End(fault.ErrLost) {
 		c.emit(SessionLost{l.session})
 	}
+	var again []*Call
+	if l.session.Err() == nil {
+		again = l.dropsLeft()
+	}
+	if s := l.shard; !gone && l.session.Own && l.uses != nil {
+		s.lost = append(s.lost[max(0, len(s.lost)+1-shard.MaxLost):], l.id.Number)
+	}
 	l.loseHolds()
 	l.dropFixes(fault.ErrLost)
-	var again []*Call
 	for _, call := range l.inOrder() {
 		switch {
 		case call.Kind == Lock && l.session.Err() == nil && (gone || !call.fixing):
@@ -332,14 +369,20 @@ func (l *lease) lose(gone bool) {
 			} else {
 				again = append(again, call)
 			}
+		case (call.Kind == Drop || call.Kind == Remember) && call.Session != nil && l.session.Err() == nil:
+			again = append(again, call) // it may be about a use that has no session any more
 		case call.Kind == Unlock || call.Kind == Close:
+			call.Use = nil
 			c.finish(call, fault.ErrUnconfirmed)
 		default:
 			c.finish(call, fault.ErrLost)
 		}
 	}
 	for _, call := range again {
-		call.raw, call.acks, call.Hold, call.fixing = nil, nil, nil, false
+		call.raw, call.acks, call.Hold, call.fixing, call.Skipped = nil, nil, nil, false, false
+		if call.dropped = 0; call.Kind != Remember {
+			call.stamp = 0 // it was about a use through this lease
+		}
 		if call.queued || !call.reports {
 			call.entered, call.reports = 0, false // its place is lost with the record
 		}
@@ -354,6 +397,7 @@ func (l *lease) drop(why error) {
 	l.dropFixes(why)
 	for _, c := range l.inOrder() {
 		if c.Kind == Unlock || c.Kind == Close {
+			c.Use = nil
 			l.client.finish(c, fault.ErrUnconfirmed)
 		} else {
 			l.client.finish(c, why)
@@ -361,10 +405,11 @@ func (l *lease) drop(why error) {
 	}
 }
 
-// finishLocks finishes every Lock whose caller does not have its hold yet.
-func (l *lease) finishLocks(why error) {
+// finishWaiting finishes every call whose caller waits for a hold, and has none yet.
+func (l *lease) finishWaiting(why error) {
 	for _, c := range l.inOrder() {
-		if c.Kind == Lock {
+		if c.Kind == Lock || c.Use != nil {
+			c.Use = nil
 			l.remove(c)
 			l.client.finish(c, why)
 		}
@@ -377,7 +422,7 @@ func (l *lease) closeForSession() {
 		l.client.emit(Unlocking{h})
 		l.client.emit(End{h, fault.ErrClosed})
 	}
-	l.finishLocks(fault.ErrClosed)
+	l.finishWaiting(fault.ErrClosed)
 	l.outlast()
 	c := &Call{Kind: Close, Shard: l.shard.shard}
 	l.client.emit(Closing{c})
@@ -399,7 +444,7 @@ func (l *lease) loseForSession() {
 	l.holds = nil // Leave need not wait for them
 	l.dropFixes(fault.ErrLost)
 	l.dropReports()
-	l.finishLocks(fault.ErrLost)
+	l.finishWaiting(fault.ErrLost)
 	if len(l.calls) == 0 { // else its Close is under way
 		l.close()
 	}

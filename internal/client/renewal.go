@@ -112,7 +112,7 @@ func (l *lease) answered(a message.Answer) {
 	// Grants that came too late to be believed are believed now.
 	for _, h := range slices.Clone(l.holds) {
 		if c := h.pending; c != nil && !c.fixing && l.client.now < h.Deadline() {
-			l.deliver(c)
+			l.deliver(h)
 		}
 	}
 	l.client.wakeAt(min(l.renewAt, l.until))
@@ -172,7 +172,7 @@ func (l *lease) goOn(a message.Answer) {
 // missing returns the lowest number above after of a call without a result, or zero.
 func (l *lease) missing(after uint64) (least uint64) {
 	for n, c := range l.calls { // order-free: the lowest is sought
-		if n > after && (c.Kind != Lock || c.Hold == nil) && (least == 0 || n < least) {
+		if n > after && (c.Kind != Lock || c.Hold == nil) && c.Use == nil && (least == 0 || n < least) {
 			least = n
 		}
 	}

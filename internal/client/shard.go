@@ -30,6 +30,8 @@ type shardClient struct {
 	leases   []*lease
 	byNumber map[uint64]*lease // by their numbers
 	current  map[*Session]*lease
+	asks     []*Call  // questions without an answer
+	lost     []uint64 // the latest leases of the node's own session that had uses, and were given up: the table may have their records
 }
 
 // Repeating what was not answered: soon at first, then less and less often.
@@ -88,8 +90,11 @@ func (s *shardClient) command(c *Call) shard.Command {
 	switch c.Kind {
 	case Lock:
 		q := &c.Request
-		if c.reports {
+		switch {
+		case c.reports:
 			return s.report(c, base)
+		case q.Operation != nil:
+			return shard.Begin{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Operation: *q.Operation}
 		}
 		a := shard.Acquire{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Kind: q.kind(), Try: q.Try, Value: q.Value}
 		a.Weight, a.Capacity = q.Share()
@@ -97,7 +102,17 @@ func (s *shardClient) command(c *Call) shard.Command {
 	case Cancel:
 		return shard.Cancel{Call: base, TTL: l.ttl, Name: name, Target: c.target}
 	case Unlock:
+		switch h := c.Hold; {
+		case h.use != nil:
+			return shard.Drop{Call: base, TTL: l.ttl, Name: name, Key: h.Key, User: h.use.user, Stamp: c.stamp, Lone: c.lone, Lost: l.lostBefore()}
+		case h.request.Operation != nil:
+			return shard.End{Call: base, Key: h.Key, Token: h.Token, Failed: c.Failed}
+		}
 		return shard.Release{Call: base, Key: c.Hold.Key, Token: c.Hold.Token}
+	case Remember:
+		return shard.Remember{Call: base, TTL: l.ttl, Name: name, Key: c.Request.Key, User: c.Request.Operation.User, Stamp: c.stamp}
+	case Drop:
+		return shard.Drop{Call: base, TTL: l.ttl, Name: name, Key: c.Request.Key, User: c.Request.Operation.User, Stamp: c.stamp, Lone: c.lone, Lost: l.lostBefore()}
 	case Fix:
 		return shard.Fix{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Hold: c.Length}
 	case Report:
@@ -113,12 +128,17 @@ func (s *shardClient) send(c *Call) {
 		c.raw = shard.AppendCommand(make([]byte, 0, 96+len(c.Request.Key)+len(c.Request.Value)), c.command)
 	}
 	c.lease.sent(c)
-	pause := min(firstRetry<<min(c.attempt, 3), longestRetry)
-	c.retryAt = s.client.now + pause/2 + time.Duration(s.client.cfg.Rand.Int64N(int64(pause/2)+1))
-	s.client.wakeAt(c.retryAt)
+	s.pause(c)
 	if to, relay := s.route(c.attempt); to != 0 && !c.lease.defers(c) {
 		s.post(to, &message.Request{Generation: s.generation, Relay: relay, Command: c.command, Raw: c.raw})
 	}
+}
+
+// pause sets when a call is sent again.
+func (s *shardClient) pause(c *Call) {
+	pause := min(firstRetry<<min(c.attempt, 3), longestRetry)
+	c.retryAt = s.client.now + pause/2 + time.Duration(s.client.cfg.Rand.Int64N(int64(pause/2)+1))
+	s.client.wakeAt(c.retryAt)
 }
 
 // post leaves a message for a node in the output.
@@ -208,6 +228,7 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 	c := l.calls[e.Number]
 	if c == nil {
 		l.acknowledge(e.Number) // of a call that was abandoned, or told twice
+		l.skippedInVain(e)
 		return
 	}
 	switch e.What {
@@ -222,13 +243,21 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 		case Report:
 			l.resumed(c)
 		}
-	case shard.Done:
+	case shard.Skipped:
 		if c.Kind == Lock {
-			s.abandon(c, fault.ErrLost) // nothing grants it any more
-			return
+			l.skipped(c, e.Token)
 		}
-		l.acknowledge(e.Number)
-		l.confirmed(c, nil)
+	case shard.Done:
+		switch {
+		case c.Kind == Lock:
+			s.abandon(c, fault.ErrLost) // nothing grants it any more
+		case c.Kind == Unlock && e.Token != 0:
+			l.pulled(c, e.Token)
+		default:
+			c.stamp = max(c.stamp, e.Token)
+			l.acknowledge(e.Number)
+			l.confirmed(c, nil)
+		}
 	case shard.Refused:
 		s.refused(c, e, revision)
 	}
@@ -240,11 +269,7 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 	case e.Reason == shard.Reopen && l.reopens(c, revision):
 		return
 	case e.Reason == shard.Late && c.Kind == Lock:
-		l.acknowledge(e.Number)
-		c.acks = nil // the Report that carried them is applied
-		l.remove(c)
-		c.reports, c.entered, c.raw = false, 0, nil // it has lost its place
-		s.request(c, l)
+		s.requestAnew(c) // it has lost its place
 		return
 	case e.Reason == shard.Reopen && (l.opened == neverShown || revision >= l.opened):
 		// The record is gone, or never was. Its number is never used again: what this
@@ -260,6 +285,17 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 	l.confirmed(c, errorOf(e.Reason))
 }
 
+// requestAnew asks for a Lock under another number, since nothing holds that was said of it.
+func (s *shardClient) requestAnew(c *Call) {
+	l := c.lease
+	l.acknowledge(c.number)
+	c.acks = nil // the command that carried them is applied
+	l.remove(c)
+	l.open = slices.DeleteFunc(l.open, func(o *Call) bool { return o == c })
+	c.reports, c.entered, c.raw = false, 0, nil
+	s.request(c, l)
+}
+
 // errorOf returns the error by which a caller learns why it was refused.
 func errorOf(r shard.Reason) error {
 	switch r {
@@ -271,6 +307,8 @@ func errorOf(r shard.Reason) error {
 		return fault.ErrCapacity
 	case shard.Crowded:
 		return fault.ErrTooManyWaiters
+	case shard.InUse:
+		return fault.ErrInUse
 	}
 	return fault.ErrLost
 }
@@ -285,8 +323,8 @@ func (s *shardClient) answered(a message.Answer) {
 
 // redirected: a call or a renewal reached a node that does not lead.
 func (s *shardClient) redirected(from uint64, r message.Redirect) {
-	l := s.byNumber[r.Session]
-	if l == nil {
+	l, asked := s.byNumber[r.Session], s.asked(r)
+	if l == nil && asked == nil {
 		return
 	}
 	led := s.leader == from
@@ -300,11 +338,15 @@ func (s *shardClient) redirected(from uint64, r message.Redirect) {
 	if r.Leader == 0 && led {
 		s.leader = 0
 	}
-	if r.Number == 0 {
+	c := asked
+	switch {
+	case c != nil:
+	case r.Number == 0:
 		l.redirected(news)
 		return
+	default:
+		c = l.calls[r.Number]
 	}
-	c := l.calls[r.Number]
 	if c == nil || c.queued {
 		return
 	}
@@ -316,7 +358,11 @@ func (s *shardClient) redirected(from uint64, r message.Redirect) {
 	} else {
 		c.attempt++ // another node may know
 	}
-	s.send(c)
+	if asked != nil {
+		s.sendAsk(c)
+	} else {
+		s.send(c)
+	}
 }
 
 // served: a new leader serves. What was not answered goes to it at once, and so does a
@@ -335,6 +381,7 @@ func (s *shardClient) served(by message.Leadership) {
 			l.renew()
 		}
 	}
+	s.askAgain()
 }
 
 // nodeGone: no process answers for the node any more, as leader or as relay.
@@ -352,6 +399,9 @@ func (s *shardClient) abandon(c *Call, cause error) {
 	l := c.lease
 	switch {
 	case c.over:
+	case c.Kind == Ask:
+		s.asks = slices.DeleteFunc(s.asks, func(o *Call) bool { return o == c })
+		s.client.finish(c, cause)
 	case l == nil: // it was never sent
 		if c.Kind == Fix {
 			c.Hold.lease.forgetFix(c) // which waits for another one
@@ -364,10 +414,13 @@ func (s *shardClient) abandon(c *Call, cause error) {
 			l.forget(c.Hold)
 		}
 		s.client.finish(c, cause)
-		l.cancel(c.number)
+		l.cancel(c)
 	case c.Kind == Fix:
 		s.client.finish(c, cause) // its answer still counts for the hold
+	case c.Use != nil:
+		l.giveUp(c, nil)
 	default:
+		c.leaves = true
 		l.abandoned = append(l.abandoned, c)
 	}
 }
@@ -392,14 +445,24 @@ func (s *shardClient) fill(c *Call) {
 func (s *shardClient) unlock(c *Call) {
 	l := c.Hold.lease
 	if c.Hold.unreported {
+		// The shard's table does not know of it (C8).
+		if _, ok := c.makes(); ok {
+			s.client.finish(c, fault.ErrLost) // another one may pull
+			return
+		}
 		s.client.counters.Unlocks.Add(1)
-		s.client.finish(c, nil) // the shard's table does not know of it (C8)
+		s.client.finish(c, nil)
 		return
 	}
 	if !l.kept() {
 		// The lease ended between the caller's look at the clock and now, or the
 		// node is closing: the record expires, and what it held is free.
 		s.client.finish(c, fault.ErrUnconfirmed)
+		return
+	}
+	if c.Hold.use != nil && !l.unuse(c) {
+		l.forget(c.Hold)
+		s.client.finish(c, nil)
 		return
 	}
 	if l.fixed {

@@ -196,6 +196,8 @@ func TestEveryWordOfALeaderCounts(t *testing.T) {
 		{"a reply that this node has passed on", 0, &message.Reply{Event: result, Leadership: later}, 9, 0},
 		{"an answer", 9, &message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 99}}, Leadership: later}, 9, 0},
 		{"an answer through a relay", nodeC, &message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 99}}, Leadership: later}, 9, nodeC},
+		{"a view", 9, &message.View{Leadership: later}, 9, 0},
+		{"a view through a relay", nodeC, &message.View{Leadership: later}, 9, nodeC},
 		{"an announcement", 9, serves(benchTerm + 1), 9, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
