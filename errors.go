@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/fault"
@@ -56,7 +57,7 @@ var (
 	// ErrInvalidOption: an argument or an option is out of range, or differs from what the
 	// mesh was founded with. The text names it, its value and its range.
 	ErrInvalidOption = fault.ErrInvalidOption
-	// ErrSelfDeadlock: the context comes from a lock of the same key and session, so the
+	// ErrSelfDeadlock: the context comes from a lock, or an operation, of the same key and session, so the
 	// call would wait for its own caller. See [Reentrant].
 	ErrSelfDeadlock = errors.New("mesh: the context holds the key already")
 	// ErrUpgrade: the context comes from a lock of the same key and session that holds
@@ -72,10 +73,12 @@ var (
 	// locks of an earlier mesh, or of the shard before it lost its majority, may still believe that they
 	// hold them. It is not ErrLocked: nobody need hold the key or wait for it. See [WithMaxTTL].
 	ErrQuiet = fault.ErrQuiet
-	// ErrCapacityMismatch: the key is in use as something else: as a lock instead of a
-	// semaphore or the reverse, or as a semaphore with another capacity.
+	// ErrInUse: a resource is used, and the operation must not run then: see [InUseError].
+	ErrInUse = fault.ErrInUse
+	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore or a resource
+	// instead of another of these, or as a semaphore with another capacity.
 	ErrCapacityMismatch = fault.ErrCapacity
-	// ErrTooManyWaiters: 65,536 requests already wait for the key.
+	// ErrTooManyWaiters: 65,536 requests already wait for the key, or the resource has so many uses.
 	ErrTooManyWaiters = fault.ErrTooManyWaiters
 	// ErrNoQuorum: no majority answers: of the key's replicas or, in operators' calls and ListMembers, of the core.
 	ErrNoQuorum = fault.ErrNoQuorum
@@ -182,5 +185,9 @@ func brief(key string) string {
 	if len(key) <= most {
 		return key
 	}
-	return key[:most] + "…"
+	n := most
+	for n > most-utf8.UTFMax && !utf8.RuneStart(key[n]) {
+		n--
+	}
+	return key[:n] + "…"
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/client"
 )
 
 // Lock is one acquisition: of a key, of a reader's share in it, or of a semaphore's
@@ -217,7 +219,7 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 // Unlock ends the hold. Its contexts end first. Then the release is sent, even if ctx has
 // ended, and retried until it is confirmed or the lease has ended; after Unlock has
 // returned, the retries also go with each renewal of the session. Ctx bounds only the wait
-// for the confirmation; if ctx has already ended, Unlock waits up to 1 s. If a lock was
+// for the confirmation; if ctx has already ended, or ends with the hold, Unlock waits up to 1 s. If a lock was
 // entered several times, only the last Unlock releases it.
 //
 // Unlock returns
@@ -338,6 +340,11 @@ func dropped(h *handle) {
 	switch {
 	case unlocked || h.grant.err() != nil:
 		return
+	case h.grant.mode == client.Uses:
+		if !watched {
+			h.grant.hold.Keep() // who has dropped it need not know of its end
+		}
+		return
 	case h.grant.fixed:
 		// A lock with MaxHold ends by itself, so a program may drop it. If Context, WithContext
 		// or Lost was called, the program may still watch its end.
@@ -346,8 +353,11 @@ func dropped(h *handle) {
 		}
 		return
 	}
-	frame := h.takenAt()
-	h.grant.owner.config.log.Warn("a lock was dropped without Unlock, and is held until its session ends",
+	frame, what := h.takenAt(), "a lock was dropped without Unlock, and is held until its session ends"
+	if h.grant.mode == client.Operates {
+		what = "an operation on a resource was dropped without End, and runs until its session ends"
+	}
+	h.grant.owner.config.log.Warn(what,
 		"key", h.grant.key, "token", h.grant.hold.Token(),
 		slog.Group("taken", "file", frame.File, "line", frame.Line))
 }

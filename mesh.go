@@ -255,7 +255,8 @@ func (n *Node) Stats() Stats {
 // end. Their keys are free when their leases end and not before, because their holders may
 // not have stopped yet. Leave does not wait for a lock with MaxHold that was
 // garbage-collected, because the program can no longer unlock it; but it does wait if
-// Context, WithContext or Lost of that lock was called.
+// Context, WithContext or Lost of that lock was called. It waits for an operation on a [Resource] as for a lock, and for no
+// use: the contexts of uses end, and with them the uses, but for those that are [Durable].
 //
 // Handing over takes up to another 20 s, even if ctx has ended. Leave returns
 //

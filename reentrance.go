@@ -53,7 +53,7 @@ func withGrant(ctx context.Context, g *grant) context.Context {
 // same key and session. A grant of another session excludes this session like any other.
 func (s *Session) reenter(ctx context.Context, req *client.Request, allowed bool) (*grant, error) {
 	for l := linkOf(ctx); l != nil; l = l.up {
-		if g := l.grant; g.owner == s && g.key == req.Key && g.living() {
+		if g := l.grant; g.owner == s && g.key == req.Key && g.mode != client.Uses && g.living() {
 			if err := g.admits(req, allowed); err != nil {
 				return nil, err
 			}
@@ -73,10 +73,12 @@ func (g *grant) admits(req *client.Request, allowed bool) error {
 		more = req.Weight > g.weight
 	}
 	switch {
-	case semaphore != (g.mode == client.Permits), semaphore && req.Capacity != g.capacity:
+	case semaphore != (g.mode == client.Permits), semaphore && req.Capacity != g.capacity, (req.Mode == client.Operates) != (g.mode == client.Operates):
 		return fmt.Errorf("%w: the context holds %q", ErrCapacityMismatch, brief(g.key))
 	case !allowed && more:
 		return fmt.Errorf("%w, and %w: %q", ErrSelfDeadlock, ErrUpgrade, brief(g.key))
+	case req.Mode == client.Operates:
+		return fmt.Errorf("%w: an operation on %q runs in it", ErrSelfDeadlock, brief(g.key))
 	case !allowed:
 		return fmt.Errorf("%w: %q; pass Reentrant() to enter it", ErrSelfDeadlock, brief(g.key))
 	case more:

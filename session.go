@@ -70,8 +70,8 @@ func (s *Session) TTL() time.Duration {
 	return s.inner.TTL()
 }
 
-// Close ends the session. The contexts of its locks end first; then the locks are
-// released, and waiting calls return ErrClosed. Ctx bounds only the wait for the
+// Close ends the session. The contexts of its locks, operations and uses end first; then the locks and uses are
+// released, but for [Durable] ones, the operations have failed, and waiting calls return ErrClosed. Ctx bounds only the wait for the
 // confirmation: if ctx ends first, Close returns ErrUnconfirmed, and a key whose release was
 // not confirmed is free when its lease ends. If ctx has already ended, Close waits up to 1 s.
 // A second Close does nothing.
@@ -213,8 +213,8 @@ func (s *Session) check(ctx context.Context, req *client.Request, opts []LockOpt
 
 // checkRequest is that part of check for which no mesh is needed.
 func checkRequest(req *client.Request, opts []LockOption) (reentrant bool, err error) {
-	if n := len(req.Key); n == 0 || n > shard.MaxKey {
-		return false, fmt.Errorf("%w: %q has %d bytes, want 1 to %d", ErrInvalidKey, brief(req.Key), n, shard.MaxKey)
+	if err := checkKey(req.Key); err != nil {
+		return false, err
 	}
 	if req.Mode == client.Permits {
 		switch n, most := req.Weight, req.Capacity; {
@@ -242,6 +242,13 @@ func checkRequest(req *client.Request, opts []LockOption) (reentrant bool, err e
 	}
 	req.Value, req.MaxHold = slices.Clone(o.value), o.hold
 	return o.reentrant, nil
+}
+
+func checkKey(key string) error {
+	if n := len(key); n == 0 || n > shard.MaxKey {
+		return fmt.Errorf("%w: %q has %d bytes, want 1 to %d", ErrInvalidKey, brief(key), n, shard.MaxKey)
+	}
+	return nil
 }
 
 func (c *sessionConfig) invalidHold(what string, d time.Duration) error {

@@ -35,10 +35,10 @@ func memberOf(m node.Member) Member {
 
 // Stats are counters of one node since it was started; zero before it is in a mesh.
 type Stats struct {
-	Acquires uint64 // calls of Lock, RLock, Acquire and the like that were sent
-	Grants   uint64 // of these calls, the number that returned a lock
-	Releases uint64 // confirmed releases
-	Losses   uint64 // locks whose lease ended before Unlock, except those that reached the end of their MaxHold
+	Acquires uint64 // calls of Lock, RLock, Acquire, Resource.Begin and the like that were sent
+	Grants   uint64 // of these calls, the number that returned a lock, an operation or a use
+	Releases uint64 // confirmed releases, and ends of operations
+	Losses   uint64 // locks, operations and uses whose lease ended before Unlock, except those that reached the end of their MaxHold
 	Retries  uint64 // commands that were sent again
 	Renewals uint64 // lease renewals that were sent
 	Entries  uint64 // log entries with commands that this node appended as a leader

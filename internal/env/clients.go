@@ -21,7 +21,11 @@ type Ask struct {
 	Key              string
 	Weight, Capacity int64         // a lock is all of its key, a reader one part of it
 	MaxHold          time.Duration // zero: renewed until it is released
+	Use              bool          // of a resource: a node that leaves does not wait for its end (P39)
 }
+
+// UsesOf names, for observers, who may use a resource (P39): its users share that, and an operation that must run alone has all of it.
+func UsesOf(key string) string { return key + " (uses)" }
 
 // Caller observes how a call ends.
 type Caller interface {

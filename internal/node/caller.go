@@ -21,8 +21,8 @@ func (n *Node) await(ctx context.Context, c *client.Call) error {
 	return fault.ErrClosed
 }
 
-// lock begins a caller's Lock, unless the node leaves or has ended.
-func (l *shardLoop) lock(c *client.Call) {
+// admit begins a caller's call, unless the node leaves or has ended.
+func (l *shardLoop) admit(c *client.Call) {
 	if l.node.closing() {
 		l.step(client.Abandon{Call: c, Cause: fault.ErrClosed})
 	} else {
@@ -81,13 +81,22 @@ func (l *shardLoop) tellCaller(e client.Event) {
 	}
 }
 
+// own gives a caller's hold an owner.
+func (l *shardLoop) own(belief *client.Hold, s *Session) {
+	h := &Hold{belief: belief, session: s, node: l.node}
+	belief.Owner = h
+	l.node.watch.add(h)
+}
+
 // finished gives a caller its result.
 func (l *shardLoop) finished(c *client.Call) {
 	switch {
-	case c.Kind == client.Lock && c.Err == nil:
-		h := newHold(l, c)
-		c.Hold.Owner = h
-		l.node.watch.add(h)
+	case c.Kind == client.Lock && c.Err == nil && c.Hold != nil:
+		l.own(c.Hold, c.Session.Owner.(*Session))
+	case c.Kind == client.Unlock && c.Use != nil:
+		op := c.Hold.Owner.(*Hold)
+		l.own(c.Use, op.session)
+		op.released(nil)
 	case (c.Kind == client.Unlock || c.Kind == client.Close) && c.Hold != nil:
 		c.Hold.Owner.(*Hold).released(c.Err)
 	}

@@ -21,7 +21,7 @@ func TestOneFrame(t *testing.T) {
 	asks := func(calls int, req client.Request) {
 		b.do(func(l *shardLoop) {
 			for range calls {
-				l.lock(&client.Call{Kind: client.Lock, Session: b.node.Session().life, Request: req})
+				l.admit(&client.Call{Kind: client.Lock, Session: b.node.Session().life, Request: req})
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lockmesh/mesh/internal/hosting"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seat"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -224,12 +225,14 @@ func seated(t *core.Table) (all []env.Member) {
 // carryOutHosting does what hosting wants done.
 func (l *shardLoop) carryOutHosting(out []hosting.Output) {
 	c := &l.core
+	durables := make(map[int][]shard.Durable) // by shard: the durable uses that a replica had which is dropped here
 	for _, o := range out {
 		switch o := o.(type) {
 		case hosting.Make:
 			l.add(o.Config)
 		case hosting.Drop:
 			if r := l.replica(o.Shard); r != nil {
+				durables[o.Shard] = r.Table().Durables()
 				l.drop(r)
 			}
 		case hosting.Aim:
@@ -242,6 +245,9 @@ func (l *shardLoop) carryOutHosting(out []hosting.Output) {
 		case hosting.Begun:
 			c.hosted[o.Shard] = o.Used
 			l.step(client.Generation{Shard: o.Shard, Name: o.Generation, Quiet: o.Quiet, Void: c.void})
+			if s := l.node.Session(); s != nil && len(durables[o.Shard]) > 0 && !c.void {
+				l.step(client.Remembered{Shard: o.Shard, Session: s.life, Uses: durables[o.Shard]})
+			}
 		}
 	}
 }

@@ -472,7 +472,7 @@ func (b *bench) asks(s *Session, req client.Request) *client.Call { return b.ask
 // asksOf makes a call of a session in any shard.
 func (b *bench) asksOf(sh int, s *Session, req client.Request) *client.Call {
 	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: b.NewParker()}
-	b.node.shards.post(func(l *shardLoop) { l.lock(c) })
+	b.node.shards.post(func(l *shardLoop) { l.admit(c) })
 	b.run()
 	return c
 }

@@ -32,12 +32,11 @@ type Hold struct {
 
 type watcher struct{ f func(cause error) }
 
-func newHold(l *shardLoop, c *client.Call) *Hold {
-	return &Hold{belief: c.Hold, session: c.Session.Owner.(*Session), node: l.node}
-}
-
 // Token returns the grant's fencing token.
 func (h *Hold) Token() uint64 { return h.belief.Token }
+
+// User returns the name of the user of a resource, or "".
+func (h *Hold) User() string { return h.belief.User() }
 
 // Deadline returns the end of the lease as far as it is confirmed, as a time of day.
 func (h *Hold) Deadline() time.Time {
@@ -151,15 +150,15 @@ const lateRelease = time.Second
 // confirmed.
 func (h *Hold) Release(ctx context.Context) error {
 	if h.holder == nil {
-		return h.release(ctx)
+		return h.release(ctx, false)
 	}
 	h.holder.Unlocking()
-	err := h.release(ctx)
+	err := h.release(ctx, false)
 	h.holder.Unlocked(err)
 	return err
 }
 
-func (h *Hold) release(ctx context.Context) error {
+func (h *Hold) release(ctx context.Context, failed bool) error {
 	w := h.node.env
 	if h.Err() == fault.ErrLost {
 		return fault.ErrLost
@@ -176,11 +175,14 @@ func (h *Hold) release(ctx context.Context) error {
 		h.mu.Unlock()
 		return cause // with its session or its node; or its time ended since it was looked at
 	}
-	c := &client.Call{Kind: client.Unlock, Shard: h.belief.Shard, Hold: h.belief, Parker: w.NewParker()}
+	c := &client.Call{Kind: client.Unlock, Shard: h.belief.Shard, Hold: h.belief, Failed: failed, Parker: w.NewParker()}
 	h.releasing = c
 	h.mu.Unlock()
 
 	h.end(env.Never, fault.ErrClosed)
+	if limit == env.Never && ctx.Err() != nil { // it was the hold's own
+		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
+	}
 	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
 		h.released(fault.ErrUnconfirmed)
 		return fault.ErrUnconfirmed

@@ -30,7 +30,16 @@ func (l *shardLoop) renew(from uint64, sh int, m *message.Renewal) {
 	})
 }
 
-// serve gives m, a request or a renewal (number zero), to the replica here, if it leads its shard in the
+// query takes a question.
+func (l *shardLoop) query(from uint64, sh int, m *message.Query) {
+	relay := m.Relay
+	m.Relay = false // once
+	l.serve(from, sh, m.Generation, shard.SessionID{Node: m.Node}, m.Ref, relay, m, func(r *replica.Replica) error {
+		return r.Query(l.now, m.Query)
+	})
+}
+
+// serve gives m, a request, a question or a renewal (number zero), to the replica here, if it leads its shard in the
 // generation that m is for. Else its client is told which node does; or m is relayed to the leader.
 func (l *shardLoop) serve(
 	from uint64, sh int, generation uint64, client shard.SessionID, number uint64,

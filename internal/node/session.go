@@ -28,6 +28,9 @@ func newSession(n *Node, own bool, ttl time.Duration) *Session {
 // TTL returns the TTL of the session's leases.
 func (s *Session) TTL() time.Duration { return s.life.TTL }
 
+// NodeName returns the name of the session's node.
+func (s *Session) NodeName() string { return s.node.Name() }
+
 // Done is closed when the session has ended: closed, or lost with one of its leases, or
 // with its node.
 func (s *Session) Done() <-chan struct{} { return s.done }
@@ -54,46 +57,64 @@ func (s *Session) over() {
 // is held, and the WaitInfo says what was known.
 func (s *Session) Acquire(ctx context.Context, req client.Request) (*Hold, *client.WaitInfo, error) {
 	if s.node.clients == nil {
-		return s.acquire(ctx, req)
+		return s.hold(ctx, req)
 	}
 	weight, capacity := req.Share()
 	caller := s.node.clients.Called(transport.ID(s.node.id), env.Ask{
 		Key: req.Key, Weight: weight, Capacity: capacity, MaxHold: req.MaxHold,
 	})
-	h, info, err := s.acquire(ctx, req)
+	h, info, err := s.hold(ctx, req)
 	if err != nil {
 		caller.Returned(nil, err)
 		return nil, info, err
 	}
-	if h.holder = caller.Returned(h, nil); h.Over() {
-		h.holder.Ended(h.mayEnd()) // before the observer listened
-	}
+	h.observe(caller)
 	return h, info, nil
 }
 
-func (s *Session) acquire(ctx context.Context, req client.Request) (*Hold, *client.WaitInfo, error) {
+// observe tells callers' observers of a hold that is about to be returned.
+func (h *Hold) observe(callers ...env.Caller) {
+	var all holders
+	for _, c := range callers {
+		all = append(all, c.Returned(h, nil))
+	}
+	if h.holder = all; len(all) == 1 {
+		h.holder = all[0]
+	}
+	if h.Over() {
+		h.holder.Ended(h.mayEnd()) // before the observers listened
+	}
+}
+
+func (s *Session) hold(ctx context.Context, req client.Request) (*Hold, *client.WaitInfo, error) {
+	h, _, info, err := s.acquire(ctx, req)
+	return h, info, err
+}
+
+// acquire waits for the result of a Lock. A nil hold without an error: what it was to do is done, and leaves nothing to hold.
+func (s *Session) acquire(ctx context.Context, req client.Request) (h *Hold, skipped bool, info *client.WaitInfo, err error) {
 	if err := cmp.Or(ctx.Err(), s.Err()); err != nil {
-		return nil, &client.WaitInfo{Quorum: true}, err // the shard was not asked
+		return nil, false, &client.WaitInfo{Quorum: true}, err // the shard was not asked
 	}
 	sh := ring.Shard(req.Key, s.node.mesh.Load().params.Shards)
 	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: s.node.env.NewParker()}
-	if !s.node.shards.post(func(l *shardLoop) { l.lock(c) }) {
-		return nil, &c.Info, fault.ErrClosed
+	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
+		return nil, false, &c.Info, fault.ErrClosed
 	}
-	if err := s.node.await(ctx, c); err != nil {
-		return nil, &c.Info, err
+	if err := s.node.await(ctx, c); err != nil || c.Hold == nil {
+		return nil, c.Skipped, &c.Info, err
 	}
-	h := c.Hold.Owner.(*Hold)
-	err := h.Err()
-	switch {
+	h = c.Hold.Owner.(*Hold)
+	switch err := h.Err(); {
 	case err == nil:
-		return h, &c.Info, nil
+		return h, c.Skipped, &c.Info, nil
 	case err == fault.ErrLost && req.MaxHold == 0 && !req.Try:
 		return s.acquire(ctx, req)
+	default:
+		// This goroutine, or all, stood still until it was over (P1): for longer than the lease,
+		// or while another one closed the session.
+		return nil, false, &c.Info, err
 	}
-	// This goroutine, or all, stood still until it was over (P1): for longer than the lease,
-	// or while another one closed the session.
-	return nil, &c.Info, err
 }
 
 // Close ends the session: what it holds is free for others once the shards have

@@ -267,9 +267,11 @@ func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 		l.request(from, sh, m)
 	case *message.Renewal:
 		l.renew(from, sh, m)
+	case *message.Query:
+		l.query(from, sh, m)
 	case *message.Forward:
 		l.forward(from, sh, m)
-	case *message.Reply, *message.Answer, *message.Redirect, *message.Serving:
+	case *message.Reply, *message.Answer, *message.View, *message.Redirect, *message.Serving:
 		l.step(client.Received{Shard: sh, From: from, Message: m})
 	default: // from a replica to another
 		if r != nil {

@@ -92,6 +92,7 @@ type Want struct {
 	Weight   int64         // how much of the key
 	Capacity int64         // and how much there is of it: all holds fit in together
 	MaxHold  time.Duration // the hold ends by then; zero: it is renewed until its Unlock
+	Use      bool          // the use of a resource: its node does not wait for its end when it leaves
 }
 
 // whole is the capacity of a read/write lock.
@@ -376,7 +377,7 @@ func (x *Hold) ended() {
 	if x.unlocking == running {
 		x.call.record(timeline.HoldEnded, x.moment, x.token, "")
 		switch l := h.leaves[x.call.node]; {
-		case !early || x.excused || x.call.node == 0 && x.call.process.Leaving():
+		case !early || x.excused || x.call.node == 0 && x.call.process.Leaving() || x.call.want.Use && l != nil:
 		case l != nil:
 			w.Fail(fmt.Errorf("G9 leave: %v ended, though it was leased until %v, and its node leaves and waits for it until %v", x, x.leasedUntil(), l.end()))
 		default:

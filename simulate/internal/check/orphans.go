@@ -45,6 +45,9 @@ func (h *History) Orphans() []string {
 			for _, q := range rec.Requests {
 				name := claimName{p, q.Key, q.Token}
 				switch {
+				case q.Uses && alive && h.usedBy(p, q.Key, claimed):
+				case q.Uses:
+					orphans = append(orphans, fmt.Sprintf("%q is used on %s by nobody", q.Key, host))
 				case alive && claimed[name] > 0:
 					claimed[name]--
 				case q.Token == 0:
@@ -70,6 +73,19 @@ func (h *History) Orphans() []string {
 		}
 	}
 	return orphans
+}
+
+// usedBy reports whether a process has handles of a use of the key, and takes them out of what is claimed.
+func (h *History) usedBy(p Process, key string, claimed map[claimName]int) (used bool) {
+	for _, c := range h.calls {
+		if name := (claimName{p, env.UsesOf(key), 0}); c.held != nil && c.process == p && c.want.Key == name.key {
+			if name.token = c.held.token; claimed[name] > 0 {
+				claimed[name]--
+				used = true
+			}
+		}
+	}
+	return used
 }
 
 // claimName is what a client believes, or a table says: a process holds a key with that

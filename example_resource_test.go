@@ -1,0 +1,76 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lockmesh/mesh"
+)
+
+// Of those that want the same thing one does it. Nobody takes it away from those who use it.
+func ExampleResource() {
+	node, err := mesh.Solo(mesh.WithName("ann"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx := context.Background()
+
+	image := node.Resource("registry/app:7")
+	fetch := func(ctx context.Context, op *mesh.Operation) error { fmt.Println("fetched"); return nil }
+	use, err := image.Pull(ctx, fetch)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	again, err := image.Pull(ctx, fetch) // it is there
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	remove := func(context.Context, *mesh.Operation) error { fmt.Println("removed"); return nil }
+	_, err = image.Delete(ctx, remove)
+	var used *mesh.InUseError
+	fmt.Println(errors.As(err, &used), err)
+
+	fmt.Println(use.Release(ctx), again.Release(ctx))
+	ran, err := image.Delete(ctx, remove)
+	fmt.Println(ran, err)
+	// Output:
+	// fetched
+	// true mesh: delete of "registry/app:7": it is used by "ann"
+	// <nil> <nil>
+	// removed
+	// true <nil>
+}
+
+// The same in two steps, for work that is not one function.
+func ExampleResource_Begin() {
+	node, err := mesh.Solo()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx := context.Background()
+
+	model := node.Resource("model", mesh.Version("3"))
+	for range 2 {
+		op, err := model.Begin(ctx, mesh.OpUpdate)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if op.Skipped() {
+			fmt.Println("it has version 3 already")
+			continue
+		}
+		err = op.Err() // right before what must not be done twice
+		fmt.Println("updated, and that is remembered:", op.End(ctx, err))
+	}
+	// Output:
+	// updated, and that is remembered: <nil>
+	// it has version 3 already
+}

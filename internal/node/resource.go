@@ -1,0 +1,166 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Operate waits for the turn of an operation on a resource (P39), or until ctx ends. Skipped: it was done already; then the
+// hold is the use of a pull, and nil after another operation. On an error nothing is held, and the WaitInfo says what
+// was known.
+func (s *Session) Operate(ctx context.Context, req client.Request) (h *Hold, skipped bool, info *client.WaitInfo, err error) {
+	if s.node.clients == nil {
+		return s.acquire(ctx, req)
+	}
+	runs := s.calls(env.Ask{Key: req.Key, Weight: 1, Capacity: 1})
+	var uses env.Caller
+	if req.Operation.Op == shard.Pull {
+		uses = s.calls(useOf(req.Key))
+	}
+	alone := []env.Caller{runs}
+	if req.Operation.Alone {
+		alone = append(alone, s.calls(env.Ask{Key: env.UsesOf(req.Key), Weight: shard.Whole, Capacity: shard.Whole}))
+	}
+	h, skipped, info, err = s.acquire(ctx, req)
+	became := func(what bool, callers ...env.Caller) {
+		switch {
+		case what && h != nil:
+			h.observe(callers...)
+		default:
+			for _, c := range callers {
+				c.Returned(nil, errors.Join(errSkipped, err))
+			}
+		}
+	}
+	became(err == nil && !skipped, alone...)
+	if uses != nil {
+		became(err == nil && skipped, uses)
+	}
+	return h, skipped, info, err
+}
+
+// errSkipped tells an observer that a call has no hold, as what it asked for was done, or became something else.
+var errSkipped = errors.New("skipped")
+
+// calls tells the observer of a simulation of a call.
+func (s *Session) calls(ask env.Ask) env.Caller {
+	return s.node.clients.Called(transport.ID(s.node.id), ask)
+}
+
+// useOf is what a call asks for that makes a use.
+func useOf(key string) env.Ask {
+	return env.Ask{Key: env.UsesOf(key), Weight: 1, Capacity: shard.Whole, Use: true}
+}
+
+// Finish ends an operation, and says whether it failed. The holder's belief ends before anything is sent, and the end is
+// repeated until it is confirmed or the lease has ended: ctx bounds only the wait, as in Release. After a pull that
+// did not fail it returns the use. Later calls wait for the same confirmation.
+func (h *Hold) Finish(ctx context.Context, failed bool) (use *Hold, err error) {
+	h.mu.Lock()
+	again := h.releasing != nil
+	h.mu.Unlock()
+	if h.holder == nil || again {
+		return h.finish(ctx, failed)
+	}
+	var uses env.Caller
+	if h.belief.Pulls() && !failed {
+		uses = h.session.calls(useOf(h.belief.Key))
+	}
+	h.holder.Unlocking()
+	use, err = h.finish(ctx, failed)
+	h.holder.Unlocked(err)
+	switch {
+	case uses == nil:
+	case use != nil && use.Err() == nil: // else this goroutine stood still until it was over (P1)
+		use.observe(uses)
+	default:
+		uses.Returned(nil, errors.Join(errSkipped, err))
+	}
+	return use, err
+}
+
+func (h *Hold) finish(ctx context.Context, failed bool) (use *Hold, err error) {
+	err = h.release(ctx, failed)
+	if err == fault.ErrUnconfirmed {
+		h.node.ask(func(*shardLoop) {}) // the answer may have come as ctx ended: then there is a use
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.releasing; c != nil && h.confirmed && c.Use != nil && c.Use.Owner != nil {
+		return c.Use.Owner.(*Hold), nil
+	}
+	return nil, err
+}
+
+// Drop ends a user's use of a resource, with all its handles in this session, and one that outlived its session. It is
+// repeated until it is confirmed. ErrUnconfirmed: ctx ended first, or after a second if it had ended already.
+func (s *Session) Drop(ctx context.Context, key, user string) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	limit := env.Never
+	if ctx.Err() != nil {
+		ctx, limit = context.WithoutCancel(ctx), s.node.env.Now()+lateRelease
+	}
+	c := s.call(client.Drop, client.Request{Key: key, Operation: &shard.Operation{User: user}})
+	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
+		return fault.ErrClosed
+	}
+	if c.Parker.Park(ctx, limit) == env.Unparked {
+		return c.Err
+	}
+	s.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c}) })
+	return fault.ErrUnconfirmed
+}
+
+// Refs returns the uses of a resource. ErrNoQuorum: its replicas have not answered for 2·E.
+func (s *Session) Refs(ctx context.Context, key string) ([]shard.Ref, error) {
+	if err := cmp.Or(ctx.Err(), s.Err()); err != nil {
+		return nil, err
+	}
+	c := s.call(client.Ask, client.Request{Key: key})
+	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
+		return nil, fault.ErrClosed
+	}
+	err := s.node.await(ctx, c)
+	return c.Refs, err
+}
+
+func (s *Session) call(kind client.Kind, req client.Request) *client.Call {
+	sh := ring.Shard(req.Key, s.node.mesh.Load().params.Shards)
+	return &client.Call{Kind: kind, Shard: sh, Session: s.life, Request: req, Parker: s.node.env.NewParker()}
+}
+
+// Keep: no handle of a use is left in the program. The use lasts as long as its lease.
+func (h *Hold) Keep() {
+	h.node.shards.post(func(l *shardLoop) { l.step(client.Keep{Hold: h.belief}) })
+}
+
+// holders are several observers of one hold.
+type holders []env.Holder
+
+func (all holders) each(tell func(env.Holder)) {
+	for _, h := range all {
+		tell(h)
+	}
+}
+
+func (all holders) Renewed()           { all.each(env.Holder.Renewed) }
+func (all holders) Unlocking()         { all.each(env.Holder.Unlocking) }
+func (all holders) Ended(excused bool) { all.each(func(h env.Holder) { h.Ended(excused) }) }
+func (all holders) Unlocked(err error) { all.each(func(h env.Holder) { h.Unlocked(err) }) }
+func (all holders) Shared(handles int) { all.each(func(h env.Holder) { h.Shared(handles) }) }
+
+func (all holders) Extending(d time.Duration) { all.each(func(h env.Holder) { h.Extending(d) }) }
+func (all holders) Extended(d time.Duration, err error) {
+	all.each(func(h env.Holder) { h.Extended(d, err) })
+}
