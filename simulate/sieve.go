@@ -32,7 +32,11 @@ var sieveKinds = [...]struct {
 	messages []string
 }{
 	{"requests", []string{"lock", "unlock", "fix", "cancel", "close"}},
-	{"replies", []string{"granted", "queued", "refused", "refused:", "unlocked", "fixed", "cancelled", "closed", "done"}},
+	{"operations", []string{"pull", "update", "delete", "end", "fail"}},
+	{"uses", []string{"drop", "remember", "report"}},
+	{"replies", []string{"granted", "queued", "skipped", "refused", "refused:", "unlocked", "ended", "failed", "dropped", "fixed", "cancelled", "closed", "done"}},
+	{"questions", []string{"who"}},
+	{"views", []string{"who uses it"}},
 	{"renewals", []string{"renewal"}},
 	{"answers", []string{"renewal answered"}},
 	{"redirects", []string{"not here"}},

@@ -43,6 +43,7 @@ var deeds = [...]struct {
 	{"together", (*guests).together},
 	{"nest", (*guests).nest},
 	{"twice", (*guests).twice},
+	{"resource", (*guests).resource},
 }
 
 // newGuests draws how many there are, and what they do.
@@ -261,6 +262,56 @@ func (g *guests) twice(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 		}
 	})
 	_ = l.Unlock(ctx)
+}
+
+// resource: some pull one thing, update it or delete it, and use it for a while. Some of them fail, or do not wait for an answer.
+func (g *guests) resource(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
+		r := n.Resource(g.key("resource", chance), g.resourceOptions(chance)...)
+		wait, cancel := g.wait(ctx, chance)
+		op, err := r.Begin(wait, mesh.Op(chance.IntN(3)))
+		cancel()
+		if err != nil {
+			return
+		}
+		if !op.Skipped() {
+			_ = simulate.Sleep(op.Context(), upTo(chance, ttl/8))
+			var failure error
+			if chance.IntN(4) == 0 {
+				failure = errors.New("failed")
+			}
+			wait, cancel := g.wait(ctx, chance)
+			_ = op.End(wait, failure)
+			cancel()
+		}
+		use := op.Use()
+		if use == nil {
+			return
+		}
+		_ = simulate.Sleep(use.Context(), upTo(chance, ttl/4))
+		wait, cancel = g.wait(ctx, chance)
+		defer cancel()
+		if chance.IntN(8) == 0 {
+			_ = r.Release(wait)
+		} else {
+			_ = use.Release(wait)
+		}
+	})
+}
+
+// resourceOptions draws what may be said of a resource.
+func (g *guests) resourceOptions(chance *rand.Rand) []mesh.ResourceOption {
+	opts := []mesh.ResourceOption{mesh.Retention(time.Second + upTo(chance, ttl))}
+	if chance.IntN(4) == 0 {
+		opts = append(opts, mesh.Version("other"))
+	}
+	if chance.IntN(3) == 0 {
+		opts = append(opts, mesh.User("guest"))
+	}
+	if chance.IntN(3) == 0 {
+		opts = append(opts, mesh.WhileUsed(), mesh.UpdateRequiresNoRef())
+	}
+	return opts
 }
 
 // fixed takes a lock of fixed length, and gives it back, in time or not, after it has moved

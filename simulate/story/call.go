@@ -225,6 +225,7 @@ var reasons = []struct {
 	{mesh.ErrUnchanged, "the list stays"},
 	{mesh.ErrUnfinished, "not finished"},
 	{mesh.ErrLocked, "locked"},
+	{mesh.ErrInUse, "in use"},
 	{mesh.ErrQuiet, "quiet"},
 	{mesh.ErrLost, "lost"},
 	{mesh.ErrUnconfirmed, "unconfirmed"},

@@ -74,6 +74,8 @@ var states = []*state{
 			return a.told != 0 && (!b.answered || a.told <= b.granted)
 		}
 	}},
+	{form{text: "{who} uses {key}"}, workTest((*work).uses)},
+	{form{text: "it is {who}'s turn at {key}"}, workTest((*work).runs)},
 	{form{text: "{key} is free"}, func(c *clause) test {
 		key := c.key("key")
 		return func(t *teller) bool {

@@ -23,6 +23,7 @@ type stage struct {
 	failed  map[string]error      // by host: why its node is not in the mesh
 	own     map[string]joiner     // by host: what its node asks for that others do not
 	calls   []*call
+	works   []*work
 	opened  map[string]*session
 	traffic *traffic
 
@@ -211,8 +212,12 @@ func (t *teller) end() {
 	for _, c := range t.calls {
 		c.letGo()
 	}
+	for _, w := range t.works {
+		w.letGo()
+	}
 	t.within(t.plan.ttl+t.plan.maxTTL+15*time.Second, "G4", "after the story, every call ends", func() bool {
-		return !slices.ContainsFunc(t.calls, func(c *call) bool { return !c.over && !c.crashed() })
+		return !slices.ContainsFunc(t.calls, func(c *call) bool { return !c.over && !c.crashed() }) &&
+			!slices.ContainsFunc(t.works, func(w *work) bool { return !w.over && !w.crashed() })
 	})
 	_ = t.History().Finish()
 	t.over = true

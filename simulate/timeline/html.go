@@ -235,6 +235,7 @@ var classWords = [...]struct {
 	words []string
 }{
 	{lockClass, []string{"lock", "unlock", "fix", "cancel", "close", "granted", "queued", "refused", "done", "not here", "pass on"}},
+	{lockClass, []string{"pull", "update", "delete", "end", "fail", "drop", "remember", "report", "skipped", "who uses"}},
 	{leaseClass, []string{"renewal"}},
 	{logClass, []string{"append", "heartbeat", "readindex", "snapshot", "chunk", "host a", "you are removed", "no such replica", "table's digest"}},
 	{electionClass, []string{"vote", "prevote", "campaign", "will you lead", "I will lead", "I lead", "no vote"}},

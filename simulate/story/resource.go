@@ -1,0 +1,213 @@
+package story
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// work is one caller that does something to a resource, when the story lets it, and uses the resource then.
+type work struct {
+	stage *stage
+	host  string
+	born  int
+	key   string
+	op    mesh.Op
+
+	operation *mesh.Operation
+	err       error // of its begin
+	answered  bool
+	ended     bool
+	failed    bool  // as the story says
+	failure   error // of its end
+	released  bool
+
+	patient context.Context // ends when the story lets the caller go
+	free    context.CancelFunc
+	over    bool
+}
+
+func (w *work) run(ctx context.Context, r *mesh.Resource) {
+	w.patient, w.free = simulate.WithCancel(ctx)
+	defer w.free()
+	w.operation, w.err = r.Begin(w.patient, w.op)
+	w.answered = true
+	_ = simulate.Wait(w.patient, nil)
+	if w.runs() {
+		_ = w.operation.End(ctx, errFails)
+	}
+	if w.uses() {
+		_ = w.operation.Use().Release(ctx)
+	}
+	w.over = true
+}
+
+// letGo makes the caller give up what it has.
+func (w *work) letGo() {
+	if w.free != nil {
+		w.free()
+	}
+}
+
+// verbs are how stories call operations: as they are asked for, and once they are done.
+var verbs = []struct {
+	op         mesh.Op
+	does, done string
+}{
+	{mesh.OpPull, "pulls", "has pulled"},
+	{mesh.OpUpdate, "updates", "has updated"},
+	{mesh.OpDelete, "deletes", "has deleted"},
+}
+
+var errFails = errors.New("it fails")
+
+var resourceForms = []*form{
+	workForm("{who} pulls {key}[ version {name}]", mesh.OpPull),
+	workForm("{who} updates {key}[ version {name}]", mesh.OpUpdate),
+	workForm("{who} deletes {key}[ version {name}]", mesh.OpDelete),
+	{text: "{who} is done with {key}", make: func(c *clause) act { return c.ends(nil) }},
+	{text: "{who} fails with {key}", make: func(c *clause) act { return c.ends(errFails) }},
+	{text: "{who} releases {key}", make: func(c *clause) act {
+		who, key := c.who("who"), c.called("key")
+		return func(t *teller) {
+			w := t.work(who, key)
+			var err error
+			t.Host(who).Do(t.ctx, "story", func(ctx context.Context) { err = w.operation.Use().Release(ctx) })
+			w.released = err == nil
+			t.result(err, "%s has released %s", "%s releases %s", who, key)
+		}
+	}},
+	{text: "{who} asks who uses {key}", make: func(c *clause) act {
+		who, key := c.who("who"), c.key("key")
+		return func(t *teller) {
+			var users []string
+			var err error
+			t.on(who, func(ctx context.Context, n *mesh.Node) {
+				var refs []mesh.Ref
+				refs, err = n.Resource(t.plan.key(key)).Refs(ctx)
+				for _, r := range refs {
+					users = append(users, r.User)
+				}
+			})
+			if err != nil {
+				t.say("%s hears nothing of %s: %s", who, key, reason(err))
+				return
+			}
+			t.list(users, "uses", "use", key)
+		}
+	}},
+}
+
+// workForm is a form of a call that does something to a resource. It waits for the caller's turn for as long as callForm, and
+// goes on beside the story.
+func workForm(text string, op mesh.Op) *form {
+	return &form{text: text, make: func(c *clause) act {
+		who, key, version := c.who("who"), c.key("key"), c.args["name"]
+		c.parser.keys[key] = true
+		return func(t *teller) {
+			n := t.nodes[who]
+			if n == nil {
+				t.fail("story", "%s is not in the mesh", who)
+			}
+			w := &work{stage: t.stage, host: who, key: key, op: op, born: t.Host(who).Incarnation()}
+			t.works = append(t.works, w)
+			t.Host(who).Go("caller of "+key, func(ctx context.Context) {
+				w.run(ctx, n.Resource(t.plan.key(key), mesh.Version(version)))
+			})
+			for end := t.Now() + short; !w.answered && t.Now() < end; {
+				t.sleep(look)
+			}
+			t.say("%s", w.fate())
+		}
+	}}
+}
+
+// short is how long a sentence waits for the turn of an operation, which is soon if nothing else runs.
+const short = 500 * time.Millisecond
+
+// ends ends a caller's operation.
+func (c *clause) ends(failure error) act {
+	who, key := c.who("who"), c.called("key")
+	return func(t *teller) {
+		w := t.work(who, key)
+		t.Host(who).Do(t.ctx, "story", func(ctx context.Context) {
+			ctx, cancel := simulate.WithTimeout(ctx, patience)
+			defer cancel()
+			w.failure = w.operation.End(ctx, failure)
+		})
+		w.ended, w.failed = true, failure != nil
+		t.say("%s", w.fate())
+	}
+}
+
+// work returns the latest operation of a host on a resource, which must have come to its turn.
+func (t *teller) work(host, key string) *work {
+	for _, w := range slices.Backward(t.works) {
+		if w.host == host && w.key == key {
+			if w.operation == nil {
+				t.fail("story", "%s", w.fate())
+			}
+			return w
+		}
+	}
+	t.fail("story", "%s has done nothing to %s", host, key)
+	return nil
+}
+
+func (w *work) crashed() bool {
+	h := w.stage.Host(w.host)
+	return !h.Up() || h.Incarnation() != w.born
+}
+
+// uses reports whether the caller believes that it uses the resource.
+func (w *work) uses() bool {
+	return !w.crashed() && w.operation != nil && w.operation.Use() != nil && !w.released && w.operation.Use().Context().Err() == nil
+}
+
+// runs reports whether the caller believes that it is its turn.
+func (w *work) runs() bool {
+	return !w.crashed() && w.operation != nil && !w.operation.Skipped() && !w.ended && w.operation.Context().Err() == nil
+}
+
+func (w *work) fate() string {
+	verb := verbs[w.op]
+	switch {
+	case w.crashed():
+		return fmt.Sprintf("%s crashed", w.host)
+	case !w.answered:
+		return fmt.Sprintf("%s waits for %s", w.host, w.key)
+	case w.err != nil:
+		return fmt.Sprintf("%s does not get %s: %s", w.host, w.key, reason(w.err))
+	case w.operation.Skipped():
+		return fmt.Sprintf("%s skips %s", w.host, w.key)
+	case w.runs():
+		return fmt.Sprintf("%s %s %s", w.host, verb.does, w.key)
+	case !w.ended:
+		return fmt.Sprintf("%s has lost %s", w.host, w.key)
+	case w.failed && w.failure == nil:
+		return fmt.Sprintf("%s has failed with %s", w.host, w.key)
+	case w.failure != nil:
+		return fmt.Sprintf("%s is done with %s: %s", w.host, w.key, reason(w.failure))
+	}
+	return fmt.Sprintf("%s %s %s", w.host, verb.done, w.key)
+}
+
+// workTest is a condition of a caller's latest operation on a resource.
+func workTest(is func(*work) bool) func(*clause) test {
+	return func(c *clause) test {
+		who, key := c.who("who"), c.called("key")
+		return func(t *teller) bool {
+			for _, w := range slices.Backward(t.works) {
+				if w.host == who && w.key == key {
+					return is(w)
+				}
+			}
+			return false
+		}
+	}
+}
