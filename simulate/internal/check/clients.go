@@ -78,7 +78,7 @@ func (r *recorder) Renewed() {
 // Ended implements env.Holder.
 func (r *recorder) Ended(excused bool) {
 	l := r.history.leaves[r.node]
-	left := l != nil && !l.waits()
+	left := l != nil && (!l.waits() || r.want.Use) // Leave waits for no use (P39)
 	if x := r.living(); x != nil {
 		if excused && l == nil {
 			x.goesWithSession(r.node)
