@@ -104,7 +104,7 @@ func (r *Resource) ID() string {
 }
 
 // Pull waits for the resource's turn, and runs fn, unless a pull of the same version is done already. It returns the
-// use, which is to be released. Errors are those of Begin, fn's error, and those of [Operation.End]. If this process was
+// use, which is to be released, if fn has not done so. Errors are those of Begin, fn's error, and those of [Operation.End]. If this process was
 // suspended until the use was over, Pull begins again, and fn may run a second time.
 func (r *Resource) Pull(ctx context.Context, fn OpFunc) (*Use, error) {
 	for {
@@ -250,7 +250,8 @@ func (s *Session) refs(ctx context.Context, id string) ([]Ref, error) {
 
 // Release ends the use of this resource by its user ([User]): with all its handles in this session, whose contexts end first,
 // and a durable use that outlived its session. Uses through other sessions that live stay: another process may count on
-// them. No use is no error. Ctx bounds only the wait, as in [Lock.Unlock]: ErrUnconfirmed.
+// them. No use is no error. Ctx bounds only the wait, as in [Lock.Unlock]: ErrUnconfirmed. It must not be the context of one of the
+// handles, which ends first. ErrClosed or ErrLost: the session has ended, or the node leaves; then a durable use stays.
 func (r *Resource) Release(ctx context.Context) error {
 	s, err := r.check(ctx)
 	if err != nil {

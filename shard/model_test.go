@@ -425,7 +425,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		if r := m.thing(c.Key); r != nil {
 			r.uses = slices.DeleteFunc(r.uses, func(u usage) bool {
 				lost := u.session.Node == c.Session.Node && slices.Contains(c.Lost, u.session.Number)
-				return u.user == c.User && (u.session == c.Session && u.stamp <= c.Stamp || (u.session == SessionID{} || lost) && u.stamp <= c.Lone)
+				return u.user == c.User && (u.session == c.Session && u.stamp <= c.Stamp || u.session == SessionID{} && u.stamp <= c.Lone || lost)
 			})
 		}
 		return append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)

@@ -57,8 +57,8 @@ type End struct {
 	Failed bool
 }
 
-// Drop ends a user's use of a resource: the session's own, unless it was stamped after Stamp; and, unless they were stamped
-// after Lone, a durable one that outlived its session, and those of earlier sessions of this client. It opens the session's record.
+// Drop ends a user's use of a resource: the session's own, unless it was stamped after Stamp; a durable one that outlived its
+// session, unless it was stamped after Lone; and those of earlier sessions of this client. It opens the session's record.
 type Drop struct {
 	Call
 	TTL   time.Duration
@@ -318,7 +318,7 @@ func (t *Table) unuse(c Drop, out []Event) []Event {
 		t.lapse(u)
 	}
 	for _, n := range c.Lost {
-		if u := e.by[useID{c.User, SessionID{c.Session.Node, n}}]; u != nil && u.stamp <= c.Lone {
+		if u := e.by[useID{c.User, SessionID{c.Session.Node, n}}]; u != nil {
 			t.lapse(u)
 		}
 	}

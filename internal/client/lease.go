@@ -354,9 +354,9 @@ func (l *lease) lose(gone bool) {
 	}
 	var again []*Call
 	if l.session.Err() == nil {
-		again = l.dropsLeft()
+		again = append(l.dropsLeft(), l.dropsUnheard()...)
 	}
-	if s := l.shard; !gone && l.session.Own && l.uses != nil {
+	if s := l.shard; !gone && l.session.Own && l.mayUse() {
 		s.lost = append(s.lost[max(0, len(s.lost)+1-shard.MaxLost):], l.id.Number)
 	}
 	l.loseHolds()

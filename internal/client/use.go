@@ -223,6 +223,41 @@ func (l *lease) keep(h *Hold) {
 	}
 }
 
+// unheard returns the use that a call may have made, or confirmed, of which the client has not heard.
+func (c *Call) unheard() (q *Request, ok bool) {
+	switch {
+	case c.Kind == Lock || c.Kind == Cancel:
+		q = &c.Request
+	case c.Kind == Unlock && c.Hold.use == nil && !c.Failed:
+		q = &c.Hold.request
+	}
+	return q, q != nil && q.pulls()
+}
+
+// mayUse reports whether the table may have uses of the lease.
+func (l *lease) mayUse() bool {
+	if l.uses != nil {
+		return true
+	}
+	for _, c := range l.calls { // order-free: whether there is one
+		if _, ok := c.unheard(); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// dropsUnheard returns the Drops of durable uses that calls may have made which have failed, or were given up: nobody is to
+// have them. A Lock is asked for anew.
+func (l *lease) dropsUnheard() (drops []*Call) {
+	for _, c := range l.inOrder() {
+		if q, ok := c.unheard(); ok && c.Kind != Lock && q.Operation.Durable {
+			drops = append(drops, &Call{Kind: Drop, Session: l.session, Request: Request{Key: q.Key, Operation: &shard.Operation{User: q.Operation.User}}})
+		}
+	}
+	return drops
+}
+
 // lostBefore returns the leases of the same session whose uses a Drop ends as well. A user's session has none: it ends with its
 // first.
 func (l *lease) lostBefore() []uint64 {

@@ -582,6 +582,51 @@ func TestADropNamesLostLeases(t *testing.T) {
 	}
 }
 
+// Promise: P39: a durable use of which the client has not heard when its lease was lost is dropped all the same: with its user's next Drop
+// if a pull was skipped, and at once if it is of a pull's End, whose caller was told that it makes none, or of a Cancel.
+func TestADropOfWhatWasUnheard(t *testing.T) {
+	names := func(b *bench, old uint64, sent []Send) bool {
+		b.tb.Helper()
+		if len(sent) == 0 {
+			return false
+		}
+		d, ok := commandOf(sent[len(sent)-1]).(shard.Drop)
+		return ok && d.User == "ann" && slices.Equal(d.Lost, []uint64{old})
+	}
+	b := newBench(t)
+	b.holds(b.own, Request{Key: "k"}, 5)
+	c := b.asks(b.own, durably(pull()))
+	old := c.lease.id.Number
+	b.takes()
+	b.stall(benchTTL)
+	b.takes()
+	b.hears(nodeB, skipped(sending(c), 12))
+	b.unlocks(c.Hold)
+	if sent := b.takes(); !names(b, old, sent) {
+		t.Errorf("a skip: sent %q", inWords(sent))
+	}
+
+	b = newBench(t)
+	h := b.runs(b.own, durably(pull()), 7)
+	u := b.unlocks(h)
+	b.do(Abandon{u, nil})
+	b.takes()
+	b.stall(benchTTL)
+	if sent := b.takes(); u.Err != fault.ErrUnconfirmed || !names(b, h.lease.id.Number, sent) {
+		t.Errorf("an End: %v, sent %q", u.Err, inWords(sent))
+	}
+
+	b = newBench(t)
+	c = b.asks(b.own, durably(pull()))
+	old = c.lease.id.Number
+	b.do(Abandon{c, nil})
+	b.takes()
+	b.stall(benchTTL)
+	if sent := b.takes(); !names(b, old, sent) {
+		t.Errorf("a Cancel: sent %q", inWords(sent))
+	}
+}
+
 // Promise: P39, P12: a Drop by name that nobody waits for is repeated until it is answered, and renewals name it.
 func TestADropIsAbandoned(t *testing.T) {
 	b := newBench(t)

@@ -108,7 +108,7 @@ func (s *Session) acquire(ctx context.Context, req client.Request) (h *Hold, ski
 	switch err := h.Err(); {
 	case err == nil:
 		return h, c.Skipped, &c.Info, nil
-	case err == fault.ErrLost && req.MaxHold == 0 && !req.Try:
+	case err == fault.ErrLost && req.MaxHold == 0 && !req.Try, c.Skipped && s.Err() == nil: // or the use was released by name
 		return s.acquire(ctx, req)
 	default:
 		// This goroutine, or all, stood still until it was over (P1): for longer than the lease,
