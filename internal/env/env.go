@@ -26,8 +26,7 @@ type Env interface {
 	Now() time.Duration
 
 	// Wall is the time of day. Nothing that decides who holds a lock reads it. It is
-	// read when a node starts, for the first revisions of generations (P17), and to
-	// show times to users.
+	// read for the first revisions of generations (P17), and to show times to users.
 	Wall() time.Time
 
 	// Hostname is the host's name, as its system knows it; "" if it has none.

@@ -113,9 +113,14 @@ func (m *Machine) Quiet() time.Duration {
 	return q
 }
 
-// clock returns the time of day as a revision: milliseconds, with room for a thousand grants in each.
+// clock returns the time of day as a revision: milliseconds, with room for a thousand grants in each. If it was set back since Start, it
+// counts as if it had not been.
 func (m *Machine) clock() uint64 {
-	return uint64(max(0, m.cfg.Wall.Add(m.last-m.started).UnixMilli())) << 10
+	ms := m.cfg.Wall.Add(m.last - m.started).UnixMilli()
+	if m.cfg.Clock != nil {
+		ms = max(ms, m.cfg.Clock().UnixMilli())
+	}
+	return uint64(max(0, ms)) << 10
 }
 
 func (m *Machine) known(shard int) uint64 {

@@ -42,6 +42,18 @@ func TestEndow(t *testing.T) {
 	}
 }
 
+// The time of day is set right after a node has started: what begins goes by that. If it is set back, it counts as it was.
+func TestAClockThatIsSet(t *testing.T) {
+	for _, tt := range []struct {
+		now  time.Duration // after the time of day at the start
+		want uint64
+	}{{time.Hour, 3_600_000 << 10}, {time.Minute, 60_000 << 10}, {30 * time.Second, 60_000 << 10}, {-time.Hour, 60_000 << 10}} {
+		m := New(Config{Wall: time.UnixMilli(0), Clock: func() time.Time { return time.UnixMilli(tt.now.Milliseconds()) }})
+		m.last = time.Minute
+		equal(t, tt.want, m.clock(), tt.now)
+	}
+}
+
 // A node that has not heard most of the others for a while tells of revisions that have risen as time has.
 func TestRevisionsRiseUnheard(t *testing.T) {
 	const clock = 3_600_000 << 10

@@ -38,6 +38,9 @@ type Config struct {
 	Rand  uint64    // the seed of random values: mesh IDs and jitter
 	Wall  time.Time // the time of day at Start
 
+	// Clock returns the time of day: it may have been set since Start. It may be nil.
+	Clock func() time.Time
+
 	// What the incarnation before this one has kept beyond its life; zero: nothing.
 	Floor    uint64        // the highest revision of any shard
 	Quiet    time.Duration // for how long a mesh that is founded anew must grant nothing
