@@ -78,7 +78,7 @@ var (
 	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore or a resource
 	// instead of another of these, or as a semaphore with another capacity.
 	ErrCapacityMismatch = fault.ErrCapacity
-	// ErrTooManyWaiters: 65,536 requests already wait for the key, or the resource has so many uses.
+	// ErrTooManyWaiters: 65,536 requests already wait for the key, or the resource has as many uses.
 	ErrTooManyWaiters = fault.ErrTooManyWaiters
 	// ErrNoQuorum: no majority answers: of the key's replicas or, in operators' calls and ListMembers, of the core.
 	ErrNoQuorum = fault.ErrNoQuorum

@@ -342,7 +342,7 @@ func dropped(h *handle) {
 		return
 	case h.grant.mode == client.Uses:
 		if !watched {
-			h.grant.hold.Keep() // who has dropped it need not know of its end
+			h.grant.hold.Keep() // nobody watches its end
 		}
 		return
 	case h.grant.fixed:

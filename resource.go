@@ -199,7 +199,7 @@ func (r *Resource) Begin(ctx context.Context, op Op) (*Operation, error) {
 	case !skipped:
 		o.lock = newLock(ctx, &grant{hold: h, owner: s, key: r.id, mode: client.Operates, entries: 1})
 	case h != nil:
-		o.use = newUse(ctx, s, h, r.id, req.Operation.User)
+		o.use = newUse(ctx, s, h, r.id)
 	}
 	return o, nil
 }
@@ -401,7 +401,7 @@ func (o *Operation) End(ctx context.Context, failure error) error {
 	defer o.mu.Unlock()
 	switch {
 	case used != nil && o.use == nil:
-		o.use = newUse(o.base, o.session, used, h.grant.key, used.User())
+		o.use = newUse(o.base, o.session, used, h.grant.key)
 	case err == nil && failure == nil && o.op == OpPull && o.use == nil:
 		return ErrUnconfirmed // an earlier call did not wait for the use
 	}
@@ -410,13 +410,10 @@ func (o *Operation) End(ctx context.Context, failure error) error {
 
 // Use is one handle of a user's use of a resource: see [Resource]. The user uses the resource until all of its handles are
 // released, or the session ends. A Use that is garbage-collected is not released. A zero or nil Use has ended.
-type Use struct {
-	lock *Lock
-	user string
-}
+type Use struct{ lock *Lock }
 
-func newUse(ctx context.Context, s *Session, h *node.Hold, id, user string) *Use {
-	return &Use{newLock(ctx, &grant{hold: h, owner: s, key: id, mode: client.Uses, entries: 1}), user}
+func newUse(ctx context.Context, s *Session, h *node.Hold, id string) *Use {
+	return &Use{newLock(ctx, &grant{hold: h, owner: s, key: id, mode: client.Uses, entries: 1})}
 }
 
 func (u *Use) of() *Lock {
@@ -428,10 +425,10 @@ func (u *Use) of() *Lock {
 
 // User returns the name of the user.
 func (u *Use) User() string {
-	if u == nil {
+	if u.of().isZero() {
 		return ""
 	}
-	return u.user
+	return u.lock.handle.grant.hold.User()
 }
 
 // Token returns a fencing token: larger than those of all operations before, and smaller than those of all that follow.

@@ -9,31 +9,27 @@ import (
 // It runs after every step in tests and in simulations.
 func (t *Table) checkCommand(cmd Command) {
 	var key string
-	var id SessionID
 	switch c := cmd.(type) {
 	case Acquire:
-		key, id = c.Key, c.Session
+		key = c.Key
 	case Release:
-		key, id = c.Key, c.Session
+		key = c.Key
 	case Fix:
-		key, id = c.Key, c.Session
+		key = c.Key
 	case Report:
-		key, id = c.Key, c.Session
+		key = c.Key
 	case Begin:
-		key, id = c.Key, c.Session
+		key = c.Key
 	case End:
-		key, id = c.Key, c.Session
+		key = c.Key
 	case Drop:
-		key, id = c.Key, c.Session
+		key = c.Key
 	case Remember:
-		key, id = c.Key, c.Session
+		key = c.Key
 	case Walk:
 		key = c.Key
-	case Cancel:
-		id = c.Session
-	default:
-		return
 	}
+	id, _ := ClientOf(cmd)
 	if e := t.keys[key]; e != nil {
 		size := e.holders.len
 		if e.resource != nil {

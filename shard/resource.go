@@ -279,15 +279,24 @@ func (t *Table) stamp(e *entry, s *session, o *Operation, stamp uint64) {
 	t.keepEntry(e)
 	u := e.by[useID{o.User, s.id}]
 	if u == nil {
-		u = &use{useID: useID{o.User, s.id}, entry: e, session: s}
+		u = &use{useID: useID{o.User, s.id}, entry: e}
 		e.by[u.useID] = u
-		s.uses[u] = true
+		u.of(s)
 	} else {
 		e.uses.remove(&u.place)
 	}
 	u.durable = u.durable || o.Durable
 	u.stamp = max(u.stamp, stamp)
 	e.enlist(u)
+}
+
+// of makes u a use of a session.
+func (u *use) of(s *session) {
+	u.session = s
+	if s.uses == nil {
+		s.uses = make(map[*use]bool)
+	}
+	s.uses[u] = true
 }
 
 // enlist puts a use in its place among the others. As a rule it is the last: its stamp is the latest.

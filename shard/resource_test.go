@@ -408,8 +408,8 @@ func TestADropByNameReachesEarlierLeases(t *testing.T) {
 	if refs, _ := table.Refs("r", 0, 9); len(refs) > 0 {
 		t.Errorf("dropped by name, and used: %+v", refs)
 	}
-	if got := told(table.Step(remove("bob", 1), nil)); got != "" {
-		t.Log(got)
+	if got, want := told(table.Step(remove("bob", 1), nil)), fmt.Sprintf("b1 runs %d", table.Revision()); got != want {
+		t.Errorf("a delete: %s, want %s", got, want)
 	}
 }
 

@@ -21,7 +21,7 @@ type session struct {
 	results  map[uint64]result // of finished commands, until the client acknowledges them
 	requests map[uint64]*request
 	holds    map[uint64]*request // the granted ones of requests, by token
-	uses     map[*use]bool       // of resources
+	uses     map[*use]bool       // of resources; nil: none yet
 	peaks    struct{ requests, holds, results int }
 	image
 }
@@ -64,7 +64,6 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 			results:  make(map[uint64]result),
 			requests: make(map[uint64]*request),
 			holds:    make(map[uint64]*request),
-			uses:     make(map[*use]bool),
 		}
 		s.born = t.revision
 		t.sessions[s.id] = s

@@ -437,7 +437,7 @@ func (rs *Restore) record(c *wire.Codec, read *session) {
 
 // placeholder makes a session that is only named so far; its record follows.
 func (rs *Restore) placeholder(id SessionID) *session {
-	s := &session{id: id, requests: make(map[uint64]*request), holds: make(map[uint64]*request), uses: make(map[*use]bool)}
+	s := &session{id: id, requests: make(map[uint64]*request), holds: make(map[uint64]*request)}
 	rs.t.sessions[id] = s
 	rs.t.records.push(s, &s.place)
 	return s
@@ -503,8 +503,7 @@ func (rs *Restore) resource(c *wire.Codec, e *entry) {
 		c.Check(e.by[u.useID] == nil && u.stamp <= rs.t.revision && u.stamp >= last, "a use out of place")
 		e.by[u.useID], last = u, u.stamp
 		if id := u.useID.session; id != (SessionID{}) {
-			u.session = rs.session(id)
-			u.session.uses[u] = true
+			u.of(rs.session(id))
 		}
 	}
 	for _, d := range e.done {

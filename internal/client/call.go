@@ -10,7 +10,7 @@ import (
 // Kind says what a call is for.
 type Kind uint8
 
-// The kinds of calls. A caller makes a Lock, an Unlock or a Fix.
+// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop or an Ask.
 const (
 	Lock     Kind = iota // wait for a key
 	Cancel               // undo a Lock whose caller has given up

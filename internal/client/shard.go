@@ -104,7 +104,7 @@ func (s *shardClient) command(c *Call) shard.Command {
 	case Unlock:
 		switch h := c.Hold; {
 		case h.use != nil:
-			return shard.Drop{Call: base, TTL: l.ttl, Name: name, Key: h.Key, User: h.use.user, Stamp: c.stamp, Lone: c.lone, Lost: l.lostBefore()}
+			return l.drops(c, base, h.use.useID)
 		case h.request.Operation != nil:
 			return shard.End{Call: base, Key: h.Key, Token: h.Token, Failed: c.Failed}
 		}
@@ -112,7 +112,7 @@ func (s *shardClient) command(c *Call) shard.Command {
 	case Remember:
 		return shard.Remember{Call: base, TTL: l.ttl, Name: name, Key: c.Request.Key, User: c.Request.Operation.User, Stamp: c.stamp}
 	case Drop:
-		return shard.Drop{Call: base, TTL: l.ttl, Name: name, Key: c.Request.Key, User: c.Request.Operation.User, Stamp: c.stamp, Lone: c.lone, Lost: l.lostBefore()}
+		return l.drops(c, base, c.Request.use())
 	case Fix:
 		return shard.Fix{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Hold: c.Length}
 	case Report:

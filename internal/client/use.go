@@ -32,13 +32,11 @@ func (q *Request) use() useID { return useID{q.Key, q.Operation.User} }
 
 // makes returns the use that a call may make, or confirm, before it has its result.
 func (c *Call) makes() (id useID, ok bool) {
-	switch {
-	case c.Kind == Lock && c.Request.pulls():
-		return c.Request.use(), true
-	case c.Kind == Unlock && c.Hold.use == nil && c.Hold.request.pulls() && !c.Failed:
-		return c.Hold.request.use(), true
+	q, ok := c.unheard()
+	if !ok || c.Kind == Cancel {
+		return useID{}, false
 	}
-	return useID{}, false
+	return q.use(), true
 }
 
 func (l *lease) useOf(id useID) *use {
@@ -258,13 +256,14 @@ func (l *lease) dropsUnheard() (drops []*Call) {
 	return drops
 }
 
-// lostBefore returns the leases of the same session whose uses a Drop ends as well. A user's session has none: it ends with its
-// first.
-func (l *lease) lostBefore() []uint64 {
-	if !l.session.Own {
-		return nil
+// drops returns the command of a call that drops a use. It names the leases of the same session that were lost: a user's session has
+// none, for it ends with its first.
+func (l *lease) drops(c *Call, base shard.Call, id useID) shard.Drop {
+	d := shard.Drop{Call: base, TTL: l.ttl, Name: l.client.cfg.Name, Key: id.key, User: id.user, Stamp: c.stamp, Lone: c.lone}
+	if l.session.Own {
+		d.Lost = slices.Clone(l.shard.lost)
 	}
-	return slices.Clone(l.shard.lost)
+	return d
 }
 
 // drop ends a user's use, with all its handles. One that the table makes meanwhile stays.

@@ -246,7 +246,7 @@ func outside(list, other []string) (n int) {
 }
 
 // Propose accepts the value of a roll call, whose Stamp names the ballot. A node that has learned of a
-// later generation since it answered the call does not: it could not take the value over. Nor does one that had answered that it
+// later generation since it answered the call does not: it could not take the value over. Nor does a node that had answered that it
 // knew of none, and has learned of one since.
 func (a *Acceptor) Propose(t *Table) error {
 	if a.roll != t.Stamp.Roll || t.Stamp.Version != 0 || a.table != nil && a.table.Stamp.Roll.Compare(t.Stamp.Roll) > 0 {
@@ -309,10 +309,10 @@ func (a *Acceptor) Serves(prev Stamp) error {
 }
 
 // mayLearn reports whether t is news, and to be taken over without any confirmation. A node learns only
-// of tables in which it has a seat: of later versions of its generation; if it promised a later roll call, of
-// the generation that began with that one, and of no other; else of a later generation if it has no seat in its own. One that knows
-// none learns of any, but if it has accepted the value of a roll call, of that generation alone. Of others it learns by
-// Release: ballots do not order generations of which one was founded
+// of tables in which it has a seat. If it knows none, it learns of any; but once it has accepted the value of a roll call,
+// of that generation alone. If it knows one, it learns of later versions of that generation; of the generation that began
+// with a later roll call, if it promised that one; and of any later generation, if it promised no later roll call and has no seat in
+// its own. Of others it learns by Release: ballots do not order generations of which one was founded
 // without this entry, and a mesh ends only for one that a majority confirms.
 func (r *Report) mayLearn(t *Table) bool {
 	var known Ballot

@@ -139,9 +139,9 @@
 //     induction.
 //  2. When a roll call r of the mesh's list is decided, every incarnation that lives at an entry of it
 //     has accepted r's value, and was not released from it: a release needs a confirmation by an incarnation of
-//     r's roster, which refuses r for ever. One that knew a generation then is fenced. One that knew none was bound unawares, if at all,
-//     and learns of no generation but r's: its ballot alone might not fence it in another. So no earlier generation can decide after r: a majority of
-//     its bound would have to live unfenced. Where lists differ, three of them count: the call's, those
+//     r's roster, which refuses r for ever. An incarnation that knew a generation then is fenced. One that knew none
+//     may be bound in one without having heard of it; it learns of no generation but r's, since r's ballot might not fence it in
+//     another. So no earlier generation can decide after r: a majority of its bound would have to live unfenced. Where lists differ, three of them count: the call's, those
 //     of the nodes that answer it, each one change behind at most, and the mesh's. So two changes may
 //     lie between the call and the mesh. In a list of four or more two entries are no majority. A list
 //     of three or fewer adds an entry or drops one; and an entry that calls a list two changes behind

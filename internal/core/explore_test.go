@@ -149,7 +149,7 @@ func (w *world) String() string {
 	begin := "founding"
 	switch {
 	case w.begun != nil:
-		begin = "two are bound unawares, and found another mesh"
+		begin = "two are bound before they know, and found another mesh"
 	case w.serving:
 		begin = "serving"
 	}

@@ -272,8 +272,8 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 			return r.Node != 0 && r.Released.Compare(t.Stamp.Roll) >= 0 && slices.ContainsFunc(t.Seats, asked)
 		})
 	}
-	// All of its roster must accept a value. One of them that answers, and has not, never will. So a mesh that was to be founded, and
-	// was not, counts for nothing where somebody remembers another one.
+	// A value is decided if its whole roster accepts it. A member that answers this call, and has not, never will. So a mesh that was
+	// to be founded, and was not, does not count where a node that answers remembers another one.
 	unfounded := func(t *Table) bool {
 		another := func(r Report) bool { return r.Table != nil && r.Table.Mesh != t.Mesh }
 		lacks := func(r Report) bool {
@@ -288,7 +288,7 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 	for _, r := range answers {
 		accepted := r.Proposed != nil && !void(r.Proposed)
 		if accepted {
-			values = append(values, r.Proposed) // also one that never is decided: those that were asked have promised it
+			values = append(values, r.Proposed) // also one that will never be decided: those that were asked have promised it
 			accepted = !unfounded(r.Proposed)
 		}
 		switch {

@@ -53,11 +53,10 @@ var (
 var (
 	// ErrLocked: a call that does not wait would have had to.
 	ErrLocked = errors.New("mesh: the call would have to wait")
-	// ErrInUse: an operation that is to run alone, on a resource that is used.
-	ErrInUse = errors.New("mesh: the resource is used")
-
 	// ErrQuiet: a call that does not wait, and its shard grants nothing yet.
 	ErrQuiet = errors.New("mesh: the quiet time is not over")
+	// ErrInUse: an operation that is to run alone, on a resource that is used.
+	ErrInUse = errors.New("mesh: the resource is used")
 	// ErrLost: the lease ended before the release.
 	ErrLost = errors.New("mesh: lock lost")
 	// ErrNoQuorum: no majority answers: of the shard's replicas, or of the core.

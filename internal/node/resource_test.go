@@ -115,3 +115,28 @@ func TestRefs(t *testing.T) {
 		t.Errorf("a drop, once the node has ended: %v", err)
 	}
 }
+
+// Promise: P39: a pull whose use is released by name before its caller runs is asked for anew: the session lives.
+func TestASkipThatIsReleasedByName(t *testing.T) {
+	b := newBench(t, Config{})
+	s := b.node.Session()
+	asked := uint64(0)
+	b.play = func(p parcel) {
+		switch p.command().(type) {
+		case shard.Begin:
+			asked++
+			b.mail(nodeB, told(p, message.Reply{Event: shard.Event{What: shard.Skipped, Token: 7 + asked}, Revision: 7 + asked}))
+			if asked == 1 {
+				b.node.shards.post(func(l *shardLoop) {
+					l.admit(s.call(client.Drop, client.Request{Key: "k", Operation: &shard.Operation{User: "u"}}))
+				})
+			}
+		case shard.Drop:
+			b.mail(nodeB, told(p, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 10}))
+		}
+	}
+	use, skipped, _, err := s.Operate(t.Context(), pulls("k"))
+	if err != nil || !skipped || use.Err() != nil || use.Token() != 9 || asked != 2 {
+		t.Errorf("%v, %t, %v; it was asked for %d times", use, skipped, err, asked)
+	}
+}

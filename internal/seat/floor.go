@@ -113,8 +113,8 @@ func (m *Machine) Quiet() time.Duration {
 	return q
 }
 
-// clock returns the time of day as a revision: milliseconds, with room for a thousand grants in each. If it was set back since Start, it
-// counts as if it had not been.
+// clock returns the time of day as a revision: milliseconds, with room for a thousand grants in each. A clock that was set back since
+// Start counts as if it had not been.
 func (m *Machine) clock() uint64 {
 	ms := m.cfg.Wall.Add(m.last - m.started).UnixMilli()
 	if m.cfg.Clock != nil {

@@ -377,7 +377,7 @@ func (x *Hold) ended() {
 	if x.unlocking == running {
 		x.call.record(timeline.HoldEnded, x.moment, x.token, "")
 		switch l := h.leaves[x.call.node]; {
-		case !early || x.excused || x.call.node == 0 && x.call.process.Leaving() || x.call.want.Use && l != nil:
+		case !early || x.excused || x.call.node == 0 && x.call.process.Leaving():
 		case l != nil:
 			w.Fail(fmt.Errorf("G9 leave: %v ended, though it was leased until %v, and its node leaves and waits for it until %v", x, x.leasedUntil(), l.end()))
 		default:
