@@ -72,8 +72,8 @@ func (b *book) cover(list []string, now time.Duration) {
 }
 
 // cover makes sure that the book has the entries that this node dials, and no others: those of its own list
-// and of the mesh's; at no entry, or before it knows a mesh, also those of the meshes that the entries of its own
-// list show.
+// and of the mesh's; at no entry, or before it knows a mesh, also those of the meshes that nodes show which answer at entries of its own
+// list, or of the mesh that served last.
 func (m *Machine) cover(now time.Duration) {
 	lists := [][]string{m.cfg.List, {m.own}}
 	list := func(t *core.Table) {
@@ -88,7 +88,8 @@ func (m *Machine) cover(now time.Duration) {
 	}
 	if m.own == "" || m.acceptor.Table() == nil {
 		for _, e := range m.book.entries {
-			contact := slices.Contains(m.cfg.List, e.addr) || slices.Contains(m.discovery.points, e.addr)
+			contact := slices.Contains(m.cfg.List, e.addr) || slices.Contains(m.discovery.points, e.addr) ||
+				m.serving != nil && slices.Contains(m.serving.List(), e.addr)
 			if p := m.book.peers[e.node]; p != nil && contact {
 				list(p.knows)
 			}

@@ -169,3 +169,28 @@ func TestAClientLooksAgain(t *testing.T) {
 	w.must(err == nil, "refused: %v", err)
 	looks("its node is at an entry now")
 }
+
+// Promise: C1: a client follows the core though none of its contact points answers any more.
+// Method: its one contact point is the first of two. While it is cut off, the list grows by a third, and the first ends. It hears
+// from the second again, which is no contact point of its own.
+func TestAClientFollowsWithoutItsContacts(t *testing.T) {
+	w := keeping(t, 2)
+	first, second := w.list[0], w.list[1]
+	client := w.client(func(c *Config) { c.List = []string{first} })
+	cut := func(is bool) {
+		for _, addr := range []string{first, second} {
+			w.cut[[2]string{client.addr, addr}], w.cut[[2]string{addr, client.addr}] = is, is
+			w.breakLink(client.addr, addr)
+		}
+	}
+	cut(true)
+	o, err := w.changes(first, fourth, "")
+	w.must(err == nil, "refused: %v", err)
+	w.carriesOut(first, o)
+	w.list = append(slices.Clone(w.list), fourth)
+	w.comes(fourth, w.list)
+	w.must(w.runUntil(10*time.Second, func() bool { return w.serves() && w.table().Unfinished() == "" }), "the list does not grow")
+	w.kill(first)
+	cut(false)
+	w.must(w.runUntil(20*time.Second, func() bool { return len(client.state.Table.Seats) == 3 }), "the client does not follow")
+}
