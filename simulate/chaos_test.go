@@ -245,8 +245,9 @@ func TestACoreKeepsItsVotes(t *testing.T) {
 	}
 }
 
-// A replica without a vote is about to get one: its host is not left out of a core either. Of four entries the last
-// one on the ring gets a replica in place of one that is silent, and does not hear how to catch up.
+// A replica without a vote is about to get one: its host is not left out of a core either; and while it leaves, so
+// that it cannot be in one, there is none. Of four entries the last one on the ring gets a replica in place of one that
+// is silent, and does not hear how to catch up.
 func TestACoreKeepsItsLearner(t *testing.T) {
 	entries := []string{"a:7400", "b:7400", "c:7400", "d:7400"}
 	hosts := hostsOf(entries...)
@@ -280,6 +281,10 @@ func TestACoreKeepsItsLearner(t *testing.T) {
 		}
 		if core := w.HealSomeCore(spare); (core == nil) != (spare == learner) {
 			t.Errorf("where only %s may be left out, the core is %v", spare, core)
+		}
+		w.Host(learner).Leave()
+		if core := w.HealSomeCore(spare); core != nil {
+			t.Errorf("%s leaves, and has a replica without a vote: the core is %v", learner, core)
 		}
 		w.Close()
 	}

@@ -241,6 +241,11 @@ func (w *World) chooseCore(outside []*Host, order []int, most int) map[*Host]boo
 	if len(in) == 0 || !w.suffice(stays, true) {
 		return nil
 	}
+	for h := range w.living() {
+		if !in[h] && learns(h) {
+			return nil
+		}
+	}
 	for _, i := range order {
 		h := outside[i]
 		if !in[h] || out >= most {
