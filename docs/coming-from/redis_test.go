@@ -1,0 +1,80 @@
+package comingfrom_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/mesh"
+)
+
+func Example_redisCalls() {
+	node := solo()
+	defer node.Close()
+	ctx := context.Background()
+	key := "orders/42"
+
+	lock, err := node.TryLock(ctx, key, mesh.MaxHold(5*time.Second))
+	check(err)
+	left := time.Until(lock.Deadline())
+	fmt.Println("held:", lock.Err() == nil, left > 0, lock.Token() > 0)
+	fmt.Println("extended:", lock.Extend(ctx, 5*time.Second))
+	_, err = node.TryLock(ctx, key)
+	fmt.Println("tried:", errors.Is(err, mesh.ErrLocked))
+	fmt.Println("unlocked:", lock.Unlock(ctx))
+
+	lock, err = node.Lock(ctx, key)
+	check(err)
+	fmt.Println("unlocked:", lock.Unlock(ctx))
+	// Output:
+	// held: true true true
+	// extended: <nil>
+	// tried: true
+	// unlocked: <nil>
+	// unlocked: <nil>
+}
+
+func redisLock(ctx context.Context, node *mesh.Node) error {
+	lock, err := node.Lock(ctx, "orders/42")
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock(ctx)
+	return charge(lock.WithContext(ctx), 42, lock.Token())
+}
+
+func Example_redisLock() {
+	node := solo()
+	defer node.Close()
+	fmt.Println(redisLock(context.Background(), node))
+	// Output:
+	// charged order 42
+	// <nil>
+}
+
+// send sends a report.
+func send(ctx context.Context, day string) error {
+	fmt.Println("sent the report of", day)
+	return ctx.Err()
+}
+
+func redisOnce(ctx context.Context, node *mesh.Node, day string) error {
+	report := node.Resource("report/"+day, mesh.Retention(24*time.Hour))
+	_, err := report.Update(ctx, func(ctx context.Context, op *mesh.Operation) error {
+		return send(ctx, day) // of all callers one runs this; if it fails, the next one does
+	})
+	return err
+}
+
+func Example_redisOnce() {
+	node := solo()
+	defer node.Close()
+	ctx := context.Background()
+	fmt.Println(redisOnce(ctx, node, "2026-11-27"))
+	fmt.Println(redisOnce(ctx, node, "2026-11-27"))
+	// Output:
+	// sent the report of 2026-11-27
+	// <nil>
+	// <nil>
+}

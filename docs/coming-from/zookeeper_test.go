@@ -1,0 +1,84 @@
+package comingfrom_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/mesh"
+)
+
+func Example_zookeeperCalls() {
+	node := solo()
+	defer node.Close()
+	ctx := context.Background()
+	key := "orders/42"
+
+	lock, err := node.Lock(ctx, key)
+	check(err)
+	inner, err := node.Lock(lock.Context(), key, mesh.Reentrant())
+	check(err)
+	reader, err := node.RLock(lock.Context(), key, mesh.Reentrant())
+	check(err)
+	check(reader.Unlock(ctx))
+	check(inner.Unlock(ctx))
+	fmt.Println("held:", lock.Err() == nil, lock.Token() > 0)
+	check(lock.Unlock(ctx))
+
+	reader, err = node.RLock(ctx, key)
+	check(err)
+	_, err = node.Lock(reader.Context(), key)
+	fmt.Println("upgrade:", errors.Is(err, mesh.ErrUpgrade))
+	check(reader.Unlock(ctx))
+
+	lease, err := node.Acquire(ctx, "imports", 1, 3)
+	check(err)
+	_, err = node.Acquire(ctx, "imports", 1, 4)
+	fmt.Println("another limit:", errors.Is(err, mesh.ErrCapacityMismatch))
+	check(lease.Unlock(ctx))
+	// Output:
+	// held: true true
+	// upgrade: true
+	// another limit: true
+}
+
+func zookeeperWait(ctx context.Context, node *mesh.Node) error {
+	wait, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	lock, err := node.Lock(wait, "orders/42")
+	if err != nil {
+		return err // after 5 s one that is context.DeadlineExceeded
+	}
+	defer lock.Unlock(ctx)
+	return charge(lock.WithContext(ctx), 42, lock.Token())
+}
+
+func Example_zookeeperWait() {
+	node := solo()
+	defer node.Close()
+	fmt.Println(zookeeperWait(context.Background(), node))
+	// Output:
+	// charged order 42
+	// <nil>
+}
+
+func zookeeperLead(ctx context.Context, node *mesh.Node) error {
+	for {
+		err := node.Do(ctx, "leader/importer", func(ctx context.Context, l *mesh.Lock) error {
+			return importAll(ctx, l.Token()) // ctx ends when leadership is lost
+		})
+		if !errors.Is(err, mesh.ErrLost) {
+			return err
+		} // as with autoRequeue
+	}
+}
+
+func Example_zookeeperLead() {
+	node := solo()
+	defer node.Close()
+	fmt.Println(zookeeperLead(context.Background(), node))
+	// Output:
+	// imported
+	// <nil>
+}
