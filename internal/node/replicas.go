@@ -9,7 +9,7 @@ import (
 )
 
 // maxMoves: while a node's leaders move so many shards, no other one begins to move, so that a restart
-// storm does not melt the fleet. All that begin in the same tick may do so.
+// storm does not melt the fleet. A move counts from the moment when it begins.
 const maxMoves = 4
 
 // host creates the replica that a leader asked for. Never twice the same, and never one

@@ -169,8 +169,12 @@ func (l *shardLoop) tick() {
 		}
 	}
 	for _, r := range l.replicas {
-		r.Limit(moving >= maxMoves && !r.Moving())
+		moved := r.Moving()
+		r.Limit(moving >= maxMoves && !moved)
 		l.guard(r, func() { r.Tick(l.now, l.ticks%replica.HeartbeatTicks == 0) })
+		if !moved && r.Moving() {
+			moving++ // it counts from now on, not from the next tick
+		}
 	}
 	// One that stopped itself is destroyed: its leader hears that it is missing, and
 	// replaces it (P41).

@@ -10,10 +10,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seat"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // Promise: P22, P24, P32, P41: what nodes say to each other of replicas, and what comes of it.
@@ -302,5 +304,42 @@ func TestWhatIsUrgent(t *testing.T) {
 		if got := urgent(tt.message); got != tt.want {
 			t.Errorf("%s is urgent: %t", tt.name, got)
 		}
+	}
+}
+
+// Promise: C13: the leaders of a node move so many shards at a time, also if all of them want to begin in one tick. The
+// others follow as those come to an end.
+func TestMovesAreLimited(t *testing.T) {
+	const shards = 4 * maxMoves
+	b := newLeader(t, Config{Shards: shards})
+	l := b.node.shards
+	b.pass(3 * time.Second) // all of them serve
+	b.play = func(parcel) {}
+	m := *l.core.table
+	m.Stamp, m.Shards = m.Stamp.Next(), slices.Clone(m.Shards)
+	m.Seats = append(slices.Clone(m.Seats), core.Seat{Entry: benchB.Addr, Node: benchB})
+	for sh := range m.Shards {
+		m.Shards[sh].Next, m.Shards[sh].Move = []transport.ID{nodeA, nodeB}, 1
+	}
+	b.knows(seat.State{Table: &m})
+	most, begun := 0, make(map[int]bool)
+	for range 200 { // 20 s
+		b.pass(100 * time.Millisecond)
+		moving := 0
+		for _, r := range l.replicas {
+			if len(r.Learners()) > 0 {
+				begun[r.Shard()] = true
+			}
+			if r.Moving() {
+				moving++
+			}
+		}
+		most = max(most, moving)
+	}
+	if most != maxMoves {
+		t.Errorf("%d shards move at a time, want %d", most, maxMoves)
+	}
+	if len(begun) < 2*maxMoves { // the first ones come to nothing, and count no more after a while
+		t.Errorf("%d shards begin to move in all", len(begun))
 	}
 }
