@@ -289,10 +289,10 @@ func TestExtendsEndWithTheirLock(t *testing.T) {
 }
 
 // Promise: G6, a node that leaves and cannot hand over takes no majority with it.
-// Method: of three nodes one is cut off for so long that it counts as gone. The leader
-// leaves; what tells its successor to lead is lost, until it leaves without that. The one
-// that was cut off comes back. The leader had taken it out of the voters, itself stayed
-// one, and so the last of the three waited for it for ever.
+// Method: of three nodes one is cut off from the leader for so long that it loses its vote. The leader
+// leaves; what tells its successor to lead is lost, until it leaves without that. The leader
+// had taken the other one out of the voters, itself stayed one, and so the last of the three waited
+// for it for ever.
 func TestALeaverTakesNoMajorityAlong(t *testing.T) {
 	w := simulate.New(simulate.Options{Seed: max(*simulate.SeedFlag, 1), Repeat: "go test ./simulate -run '^" + t.Name() + "$'"})
 	defer w.Close()
@@ -320,7 +320,8 @@ func TestALeaverTakesNoMajorityAlong(t *testing.T) {
 	if leader != hosts[0] {
 		t.Fatalf("%s leads, and not the ring's owner", leader)
 	}
-	w.Net.Isolate(silent)
+	w.Net.PartitionOneWay([]string{leader}, []string{silent})
+	w.Net.PartitionOneWay([]string{silent}, []string{leader})
 	until("ten seconds", func() bool { return w.Now() > 30*time.Second }, time.Minute)
 	stop := w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 		if f.Says("campaign now") {

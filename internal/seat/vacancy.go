@@ -33,11 +33,12 @@ func (c vacant) apply(m *Machine, t *core.Table) (*core.Table, error) {
 
 // For how long a node must not have been connected before its seat is vacated. One whose process has ended, as its host
 // says, remembers nothing: after goneAfter its shards have replaced it, and an oracle has been asked. One that is silent may
-// come back with all that it knows, and make up a majority where another one has died by then: it has a minute. No promise relies on
-// either time.
+// come back with all that it knows. While it has its seat, it and one other of the three are a majority if the third dies meanwhile; but if
+// another one restarts meanwhile, that one waits for it. The second is what happens where a machine has lost its power, and somebody
+// restarts the others: so the time is short, and longer than a process usually stands still. No promise relies on either time.
 const (
 	goneAfter   = Grace + 2*stalled
-	silentAfter = time.Minute
+	silentAfter = 15 * time.Second
 )
 
 // silence is since when a node with a seat has not been connected, and whether its process has ended.

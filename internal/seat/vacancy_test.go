@@ -71,6 +71,21 @@ func TestTwoOfThreeGoOn(t *testing.T) {
 	equal(t, mesh, w.table().Mesh)
 }
 
+// Promise: C4: the machine of one node of three loses its power: nothing refuses connections in its place. A while later
+// another node restarts, and the two go on. Until then the silent one keeps its seat, since it may come back.
+func TestTwoOfThreeGoOnWithoutTheSilent(t *testing.T) {
+	w := coreOf(t, 3)
+	b, c := w.list[1], w.list[2]
+	w.isolate(c)
+	w.kill(c)
+	w.run(silentAfter - time.Second)
+	holds(t, w.bearer(c) != 0, "too early")
+	w.must(w.runUntil(5*time.Second, func() bool { return w.bearer(c) == 0 }), "its seat is not vacated")
+	holds(t, w.now < 30*time.Second, "that takes", w.now)
+	w.boot(b)
+	w.must(w.runUntil(2*time.Second, w.goesOn(c)), "%s waits", b)
+}
+
 // Two that restart while the third is gone know nothing: they wait for it.
 func TestTwoThatForgotWait(t *testing.T) {
 	w := coreOf(t, 3)
