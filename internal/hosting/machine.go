@@ -316,7 +316,7 @@ func (m *Machine) Look(now time.Duration, seen []Seen, reaches, leaves func(tran
 func (m *Machine) lead(i int, seen *Seen, reaches, leaves func(transport.ID) bool) {
 	s, h := &m.table.Shards[i], &m.shards[i]
 	if s.Next == nil {
-		if want := m.wanted(i, seen, reaches, leaves); !seen.Changing && !slices.Equal(want, s.Voters) {
+		if want := m.wanted(i, seen, reaches, leaves); !seen.Changing && !slices.Equal(want, s.Voters) && m.connected(s.Voters, reaches) {
 			m.emit(Ask{seat.Move{Shard: i, Generation: s.Generation, To: want}})
 		}
 		return
@@ -333,6 +333,19 @@ func (m *Machine) lead(i int, seen *Seen, reaches, leaves func(transport.ID) boo
 	if h.dropped == s.Move && !seen.Changing && slices.Equal(seen.Voters, s.Voters) {
 		m.emit(Ask{seat.Settle{Shard: i, Generation: s.Generation, Move: s.Move, Made: false}})
 	}
+}
+
+// connected reports whether this node is connected with most of a shard's voters, itself among them. Else its leader is none for
+// long, and the change for which it would ask could not be made. It would also be in the way once another voter is known to have
+// ended: the shard would not begin again by that proof, for it may have the next voters.
+func (m *Machine) connected(voters []transport.ID, reaches func(transport.ID) bool) bool {
+	n := 0
+	for _, id := range voters {
+		if id == m.self || reaches(id) {
+			n++
+		}
+	}
+	return n >= core.Majority(len(voters))
 }
 
 // possible reports whether a leader may still begin with the change of voters that the table names. Each of

@@ -285,6 +285,7 @@ func TestLead(t *testing.T) {
 	one := tableOf(5, 3, 4, 5)
 	none := func(transport.ID) bool { return false }
 	all := func(transport.ID) bool { return true }
+	three := func(id transport.ID) bool { return id == 3 }
 	of := func(changes ...func(*core.Table, *core.Shard)) *core.Table {
 		t := one
 		for _, c := range changes {
@@ -303,14 +304,15 @@ func TestLead(t *testing.T) {
 		{"all is well", one, 4, Seen{Voters: list{3, 4, 5}}, all, ""},
 		{"others are wanted", tableOf(5, 1, 2, 3), 1, Seen{Voters: list{1, 2, 3}}, all, "moves to [3 4 5]"},
 		{"but it is changing", tableOf(5, 1, 2, 3), 1, Seen{Voters: list{1, 2, 3}, Changing: true}, all, ""},
-		{"spares that are not reached", tableOf(5, 1, 2, 3), 1, Seen{Voters: list{1, 2, 3}}, none, ""},
+		{"spares that are not reached", tableOf(5, 1, 2, 3), 1, Seen{Voters: list{1, 2, 3}}, func(id transport.ID) bool { return id <= 3 }, ""},
 		{"a voter is silent", one, 4, Seen{Voters: list{3, 4, 5}, Silent: list{5}}, all, "moves to [2 3 4]"},
-		{"without a spare", one, 4, Seen{Voters: list{3, 4, 5}, Silent: list{5}}, none, "moves to [3 4]"},
-		{"two are silent: not fewer than two", one, 4, Seen{Voters: list{3, 4, 5}, Silent: list{3, 5}}, none, "moves to [4 5]"},
+		{"without a spare", one, 4, Seen{Voters: list{3, 4, 5}, Silent: list{5}}, three, "moves to [3 4]"},
+		{"two are silent: not fewer than two", one, 4, Seen{Voters: list{3, 4, 5}, Silent: list{3, 5}}, three, "moves to [4 5]"},
 		{"of two one is silent", tableOf(5, 4, 5), 4, Seen{Voters: list{4, 5}, Silent: list{5}}, none, ""},
 		{"it comes back", tableOf(3, 1, 2), 1, Seen{Voters: list{1, 2}}, all, "moves to [1 2 3]"},
 		{"one entry", tableOf(1, 1), 1, Seen{Voters: list{1}}, none, ""},
-		{"a voter has ended", of(ends(5)), 4, Seen{Voters: list{3, 4, 5}}, none, "moves to [3 4]"},
+		{"a voter has ended", of(ends(5)), 4, Seen{Voters: list{3, 4, 5}}, three, "moves to [3 4]"},
+		{"and another one is not reached", of(ends(5)), 4, Seen{Voters: list{3, 4, 5}}, func(id transport.ID) bool { return id == 15 }, ""},
 		{"a voter is known to have ended", of(dies(5)), 4, Seen{Voters: list{3, 4, 5}}, all, "moves to [2 3 4]"},
 		{"and its successor is there", of(ends(5)), 4, Seen{Voters: list{3, 4, 5}}, all, "moves to [3 4 15]"},
 		{"the change is made", of(next(2, 3, 4)), 4, Seen{Voters: list{2, 3, 4}}, all, "settles 1 true"},
