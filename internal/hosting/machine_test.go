@@ -234,6 +234,21 @@ func TestAims(t *testing.T) {
 	}
 }
 
+// Promise: C1: shards are placed by the entries. Names of nodes place nothing: who owns a shard stays the same, whatever the nodes at
+// the entries are called.
+func TestNamesPlaceNothing(t *testing.T) {
+	for i := range 5 {
+		one := after(tableOf(5, 1, 2, 3), func(t *core.Table, _ *core.Shard) {
+			for j := range t.Seats {
+				t.Seats[j].Node.Name = fmt.Sprint("pod-", (i+j)%5)
+			}
+		})
+		m := New(1)
+		knows(m, 0, one)
+		wants(t, fmt.Sprint("names ", i), knows(m, 0, after(one, next(1, 2, 3, 4, 5))), "aims at 4 5 3 2 1")
+	}
+}
+
 // Promise: C11, P22: a voter whose entry is dropped from the list owns its shards no more, though the voters stay the same.
 // It gets no leadership, and one that leads acts as if it left: it hands over.
 func TestAimsOfTheDropped(t *testing.T) {

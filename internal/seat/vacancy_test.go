@@ -86,6 +86,26 @@ func TestTwoOfThreeGoOnWithoutTheSilent(t *testing.T) {
 	w.must(w.runUntil(2*time.Second, w.goesOn(c)), "%s waits", b)
 }
 
+// Promise: C14: of two neither goes on alone, however long the other one is gone: its seat stays its own, and nothing can be
+// decided. Then all goes on in the same mesh.
+func TestNeitherOfTwoGoesOn(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		w := coreOf(t, 2)
+		a, b := w.list[0], w.list[1]
+		before := w.table()
+		if silent {
+			w.isolate(b)
+		}
+		w.kill(b)
+		w.run(silentAfter + goneAfter + 10*time.Second)
+		holds(t, w.table() == before && w.procs[a].state.Table == before, "one of two has decided something: ", w.table())
+		clear(w.cut)
+		w.boot(b)
+		w.must(w.runUntil(5*time.Second, w.serves), "it does not come back")
+		equal(t, before.Mesh, w.table().Mesh)
+	}
+}
+
 // Two that restart while the third is gone know nothing: they wait for it.
 func TestTwoThatForgotWait(t *testing.T) {
 	w := coreOf(t, 3)
