@@ -41,7 +41,8 @@ type entry struct {
 
 	earlier []transport.ID // those that answered before node, the latest last: see several
 	turns   time.Duration  // until then the entry counts as one at which several answer in turn
-	accused time.Duration  // that is not logged before
+	held    time.Duration  // since when another node answers than the one that has its seat, which lives: see Machine.held; zero: none does
+	accused time.Duration  // neither is logged before
 
 	counted bool          // what is known of it
 	away    time.Duration // since when it does not count

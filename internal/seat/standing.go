@@ -106,16 +106,26 @@ func orNone(entry string) string {
 	return entry
 }
 
-// accuse logs, at most once a minute for each entry, that several nodes answer at it.
+// accuse logs, at most once a minute for each entry, that several nodes answer at it; or that another node answers there than the
+// one that has its seat, which lives: if that lasts, for the end of a connection may not be known yet.
 func (m *Machine) accuse(now time.Duration) {
 	if m.Role() == Client {
 		return // a contact point
 	}
 	for i := range m.book.entries {
 		e := &m.book.entries[i]
-		if err := m.several(*e, now); err != nil && now >= e.accused {
+		text, err := "several nodes answer at an entry, which does not count", m.several(*e, now)
+		switch held := m.held(*e, now); {
+		case held == nil:
+			e.held = 0
+		case e.held == 0:
+			e.held = now
+		case err == nil && now-e.held >= afar.fresh:
+			text, err = "another node answers at an entry than the one that has its seat, which lives", held
+		}
+		if err != nil && now >= e.accused {
 			e.accused = now + time.Minute
-			m.log(slog.LevelError, "several nodes answer at an entry, which does not count", slog.String("entry", e.addr), slog.String("error", err.Error()))
+			m.log(slog.LevelError, text, slog.String("entry", e.addr), slog.String("error", err.Error()))
 		}
 	}
 }

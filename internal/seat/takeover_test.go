@@ -1,6 +1,7 @@
 package seat
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,19 @@ import (
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
+
+// heldElsewhere is what is logged of an entry at which another node answers than the one that has its seat, which lives.
+const heldElsewhere = "another node answers at an entry than the one that has its seat, which lives"
+
+// times returns how often a process has logged a text.
+func (p *proc) times(text string) (n int) {
+	for _, l := range p.logs {
+		if l == text {
+			n++
+		}
+	}
+	return n
+}
 
 // suspects starts another process at an entry of a mesh whose bearer lives: its name leads everybody but the
 // bearer to that one, and the bearer nowhere. It returns the two.
@@ -47,6 +61,21 @@ func TestNoTakeoverOfTheConnected(t *testing.T) {
 		taken := func() bool { return slices.Contains(w.procs[w.list[2]].state.Table.Bound(), other.id) }
 		w.must(w.runUntil(5*time.Second, taken), "%d nodes: the next one gets no seat", n)
 	}
+}
+
+// C6: who knows by hearsay alone that the one with a seat lives, at whose entry another one answers, logs that as an error once it has
+// lasted for 3 s, and not again soon.
+func TestHearsayOfTheBearerIsLogged(t *testing.T) {
+	w := founded(t, 3)
+	a, c := w.procs[w.list[0]], w.procs[w.list[2]]
+	w.cut[[2]string{a.addr, c.addr}], w.cut[[2]string{c.addr, a.addr}] = true, true
+	w.breakLink(a.addr, c.addr)
+	w.run(5 * time.Second)
+	w.suspects(a.addr)
+	w.run(2 * time.Second)
+	equal(t, 0, c.times(heldElsewhere), "it may be over soon")
+	w.run(20 * time.Second)
+	w.must(c.said[heldElsewhere].Level == slog.LevelError && c.times(heldElsewhere) == 1, "c logs %+v, %d times", c.said[heldElsewhere], c.times(heldElsewhere))
 }
 
 // What others decide of the one that a node is connected with, or of itself, it does not accept, unless the next one proves
@@ -96,6 +125,9 @@ func TestABearerThatEndsIsReplacedAtOnce(t *testing.T) {
 		begun := w.now
 		w.must(w.runUntil(5*time.Second, w.serves), "it gets no seat")
 		slowest = max(slowest, w.now-begun)
+	}
+	for _, addr := range w.list {
+		w.must(w.procs[addr].times(heldElsewhere) == 0, "%s takes a restart for a takeover", addr)
 	}
 	w.must(slowest < 400*time.Millisecond, "the last one has its seat after %v", slowest)
 	t.Log(slowest)
