@@ -79,6 +79,10 @@ type Health struct {
 	// Ready: the node is Settled, and the phase is PhaseServing: all keys can be locked. It is false in quiet time, and
 	// after Leave was called.
 	Ready bool `json:"ready"`
+	// Unfounded: this node is reached at its entry and knows of no mesh, nor does any node that answers at another entry; and at
+	// the entries that do not answer there is no process, as their hosts or the name server say. So nothing but those processes is
+	// missing for the mesh to be founded: an ordered roll-out may start the next one. False while an entry may be cut off.
+	Unfounded bool `json:"unfounded"`
 	// SafeToStop: this node may end now, with or without Leave, and every shard keeps a majority of its voters. True
 	// for a client, whose own locks then end with their leases. True for a node of the core if it is Settled, every
 	// shard has a leader, and those of which it has a replica have all of their voters, at least three, connected and

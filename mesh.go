@@ -183,7 +183,7 @@ func (n *Node) Health() Health {
 	h := n.node.Health()
 	all := Health{
 		Role: Role(h.Role), Phase: Phase(h.Phase), SafeToStop: h.SafeToStop,
-		Settled: h.Settled, Ready: h.Ready, FullyReplicated: h.FullyReplicated,
+		Settled: h.Settled, Ready: h.Ready, Unfounded: h.Unfounded, FullyReplicated: h.FullyReplicated,
 		NoMajority: h.NoMajority, UnderReplicated: h.UnderReplicated, QuietUntil: n.node.Date(h.QuietUntil),
 	}
 	for _, w := range h.Waiting {

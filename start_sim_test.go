@@ -99,7 +99,7 @@ func TestStartInOrder(t *testing.T) {
 	if !errors.Is(ready.err, mesh.ErrNotFounded) || !errors.Is(ready.err, context.DeadlineExceeded) || !strings.Contains(ready.err.Error(), "b:7400") {
 		t.Errorf("WaitReady = %v, want it to say who does not answer", ready.err)
 	}
-	if n := s.nodes["a"]; n.Health().Ready || len(n.Members()) != 0 || n.Err() != nil || n.Name() != "a" || n.Stats() != (mesh.Stats{}) {
+	if n := s.nodes["a"]; n.Health().Ready || !n.Health().Unfounded || len(n.Members()) != 0 || n.Err() != nil || n.Name() != "a" || n.Stats() != (mesh.Stats{}) {
 		t.Errorf("the first: %+v, %v", n.Health(), n.Err())
 	}
 	s.start("c")
@@ -108,6 +108,9 @@ func TestStartInOrder(t *testing.T) {
 		if r.err != nil || r.at < 10*time.Second || r.at > 25*time.Second {
 			t.Errorf("%s = %v at %v", name, r.err, r.at)
 		}
+	}
+	if s.nodes["a"].Health().Unfounded {
+		t.Error("the mesh is founded, and the first says that it is not")
 	}
 	if r := s.call("a", time.Second, func(ctx context.Context, n *mesh.Node) error { return n.WaitReady(ctx) }); r.err != nil {
 		t.Errorf("WaitReady of a node that serves: %v", r.err)

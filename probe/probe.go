@@ -3,7 +3,7 @@
 //	node, err := mesh.Start(seeds) // returns at once, so that probes are answered before there is a mesh
 //	…
 //	http.Handle("GET /livez", probe.Live(node))
-//	http.Handle("GET /readyz", probe.Ready(node))
+//	http.Handle("GET /readyz", probe.Ready(node)) // or Started
 //
 // An answer has the status 200 or 503, and a JSON object: "ok"; "error", if that is false; "node", its name; and the fields of
 // [mesh.Health], as "role", "phase", "settled" and "waiting". Every request is answered alike, whatever its method, and at once.
@@ -28,19 +28,33 @@ func Live(n *mesh.Node) http.Handler {
 // Ready answers whether the node has caught up with its mesh once ([mesh.Health].Settled), and has not ended. It stays ready
 // while keys cannot be locked, in quiet time or without a majority: to take away this process would not help.
 //
-// A mesh is founded by all of its core, so none of them is ready before all have started. A StatefulSet of the core needs
-// podManagementPolicy: Parallel, which starts its pods at once and still restarts one at a time, and a headless service with
-// publishNotReadyAddresses: true, without which no pod is found that is not ready.
+// A mesh is founded by all of its core, so none of them is ready before all have started. Where a platform starts the next process
+// only when those before are ready, use Started.
 func Ready(n *mesh.Node) http.Handler {
-	return handler{n, func(n *mesh.Node) error {
-		if err := n.Err(); err != nil {
-			return err
-		}
-		if h := n.Health(); !h.Settled {
-			return fmt.Errorf("%w: %v", mesh.ErrNotFounded, h.Phase)
-		}
-		return nil
-	}}
+	return handler{n, func(n *mesh.Node) error { return settled(n, false) }}
+}
+
+// Started answers like Ready, but with 200 also while nothing but processes that are not there is missing for the mesh to be founded
+// ([mesh.Health].Unfounded). It is the readiness probe of a platform that starts, and restarts, one process after the other: the first
+// one lets it start the second. A node that restarts in a mesh that lives is not ready before it has caught up with that, also if it is
+// cut off from all others, so that a rolling restart waits for it.
+//
+// A StatefulSet of the core, whose podManagementPolicy is OrderedReady unless it is set, needs it; with Parallel, which starts all
+// pods at once and still restarts one at a time, Ready does as well. Both need a headless service with publishNotReadyAddresses: true,
+// without which no pod is found that is not ready.
+func Started(n *mesh.Node) http.Handler {
+	return handler{n, func(n *mesh.Node) error { return settled(n, true) }}
+}
+
+// settled returns nil if a node has caught up with its mesh once; or also, as unfounded says, if it waits for processes that are not there.
+func settled(n *mesh.Node, unfounded bool) error {
+	if err := n.Err(); err != nil {
+		return err
+	}
+	if h := n.Health(); !h.Settled && !(unfounded && h.Unfounded) {
+		return fmt.Errorf("%w: %v", mesh.ErrNotFounded, h.Phase)
+	}
+	return nil
 }
 
 // handler answers with what check finds.

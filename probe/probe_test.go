@@ -3,10 +3,12 @@ package probe_test
 import (
 	"encoding/json"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/probe"
@@ -41,8 +43,11 @@ func TestProbes(t *testing.T) {
 	if _, shown := body["quietUntil"]; shown {
 		t.Errorf("a time that is none: %v", body)
 	}
+	if code, body := ask(t, probe.Started(n)); code != 503 || body["unfounded"] != false {
+		t.Errorf("started, and at no entry: %d %v", code, body)
+	}
 	n.Close()
-	for name, h := range map[string]http.Handler{"live": probe.Live(n), "ready": probe.Ready(n), "no node": probe.Ready(nil), "the zero node": probe.Live(new(mesh.Node))} {
+	for name, h := range map[string]http.Handler{"live": probe.Live(n), "ready": probe.Ready(n), "started": probe.Started(n), "no node": probe.Ready(nil), "the zero node": probe.Live(new(mesh.Node))} {
 		if code, body := ask(t, h); code != 503 || body["error"] != mesh.ErrClosed.Error() {
 			t.Errorf("%s after Close: %d %v", name, code, body)
 		}
@@ -54,6 +59,55 @@ func TestProbes(t *testing.T) {
 	}
 	defer n.Close()
 	if code, body := ask(t, probe.Ready(n)); code != 200 || body["role"] != "core" || body["phase"] != "serving" || body["ready"] != true || body["safeToStop"] != false {
+		t.Errorf("a mesh of one: %d %v", code, body)
+	}
+}
+
+// The first process of an ordered roll-out is started, though it is not ready: the platform starts the second one.
+func TestStarted(t *testing.T) {
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	first, silent := listen(), listen() // the second one answers nobody
+	defer silent.Close()
+	addr := first.Addr().String()
+	first.Close()
+	start := func(addr string, seeds ...string) *mesh.Node {
+		t.Helper()
+		n, err := mesh.Start(seeds, mesh.WithBind(addr), mesh.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close() })
+		return n
+	}
+	n := start(addr, addr, "127.0.0.1:1") // where nobody listens
+	code, body := 0, map[string]any(nil)
+	for end := time.Now().Add(10 * time.Second); code != 200 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		code, body = ask(t, probe.Started(n))
+	}
+	if code != 200 || body["unfounded"] != true || body["settled"] != false {
+		t.Errorf("the first is started: %d %v", code, body)
+	}
+	if code, body := ask(t, probe.Ready(n)); code != 503 {
+		t.Errorf("and ready: %d %v", code, body)
+	}
+	n.Close()
+	n = start(addr, addr, silent.Addr().String())
+	time.Sleep(time.Second)
+	if code, body := ask(t, probe.Started(n)); code != 503 || body["unfounded"] != false {
+		t.Errorf("the other one may know of a mesh, and this one is started: %d %v", code, body)
+	}
+	n, err := mesh.Solo(mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if code, body := ask(t, probe.Started(n)); code != 200 || body["unfounded"] != false {
 		t.Errorf("a mesh of one: %d %v", code, body)
 	}
 }

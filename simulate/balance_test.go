@@ -32,7 +32,7 @@ func TestBalance(t *testing.T) {
 	w.Net.Balance("lb:1", a.Name()+":2", b.Name()+":3")
 	w.Net.Balance("a:1", "nowhere:1", "localhost:9")
 	want("lb:1", "a:2", "b:3")
-	want("a:1", "c:9", errNoHost.Error())
+	want("a:1", "c:9", "lookup nowhere: no such host")
 	want("a:2", "a:2")
 	w.Net.Balance("a:1")
 	want("a:1", "a:1")

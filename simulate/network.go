@@ -427,7 +427,7 @@ func (n *Net) resolve(from *Host, addr string) (*Host, string, error) {
 		h = from
 	}
 	if h == nil {
-		return nil, "", errNoHost
+		return nil, "", &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 	}
 	return h, net.JoinHostPort(h.name, port), nil
 }
@@ -445,5 +445,4 @@ func isLoopback(name string) bool {
 var (
 	errRefused = error(syscall.ECONNREFUSED)
 	errTimeout = errors.New("i/o timeout")
-	errNoHost  = errors.New("no such host")
 )

@@ -100,7 +100,7 @@ func TestDial(t *testing.T) {
 	expect(t, a, "dialed b:9  dial b:9: connection refused")
 	a.net.Dial("nobody:1")
 	run(t, w, 100*time.Millisecond)
-	expect(t, a, "dialed nobody:1  dial nobody:1: no such host")
+	expect(t, a, "dialed nobody:1  dial nobody:1: lookup nobody: no such host")
 	w.Net.Isolate("b")
 	a.net.Dial("b:40001")
 	run(t, w, time.Second)

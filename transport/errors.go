@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"io"
+	"net"
 	"runtime"
 	"syscall"
 )
@@ -31,6 +32,13 @@ const (
 	winConnReset   = syscall.Errno(10054)
 	winConnRefused = syscall.Errno(10061)
 )
+
+// Absent reports whether a dial failed since there is no process to answer it, as the host or the name server say: the connection
+// was refused, or the name leads nowhere. It is false for nil, and where nothing answers.
+func Absent(err error) bool {
+	var name *net.DNSError
+	return err != nil && (isRefused(err) || errors.As(err, &name) && name.IsNotFound)
+}
 
 // isRefused reports whether a dial failed because no process listens at the address.
 func isRefused(err error) bool {

@@ -25,6 +25,7 @@ type Health struct {
 	Role       seat.Role
 	Phase      Phase
 	SafeToStop bool        // this node may end now, and no shard loses its majority
+	Unfounded  bool        // see seat.Standing
 	Waiting    []seat.Away // the entries that are waited for, by this node's clock
 }
 
@@ -32,7 +33,7 @@ type Health struct {
 func (n *Node) Health() Health {
 	s := n.standing.Load()
 	n.membership.mu.Lock()
-	h := Health{Health: n.membership.health, Role: s.Role}
+	h := Health{Health: n.membership.health, Role: s.Role, Unfounded: s.Unfounded && n.Err() == nil}
 	n.membership.mu.Unlock()
 	h.Waiting = slices.Clone(s.Away)
 	h.NoMajority, h.UnderReplicated = slices.Clone(h.NoMajority), slices.Clone(h.UnderReplicated)

@@ -27,6 +27,51 @@ func byHost(host string) func(*Config) {
 	return func(c *Config) { c.Host, c.Self.Addr = host, "10.0.0.1:7946" }
 }
 
+// C2: a node is Unfounded while nothing but processes that are not there is missing for the mesh to be founded. One that restarts
+// in a mesh that lives is not, nor is one that may be cut off from it.
+func TestUnfounded(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	a, b, c := w.list[0], w.list[1], w.list[2]
+	is := func(addr string, want bool, what string) {
+		t.Helper()
+		equal(t, want, w.procs[addr].m.Standing().Unfounded, addr, what)
+	}
+	w.boot(a)
+	is(a, false, "no dial has ended")
+	w.run(3 * time.Second)
+	is(a, true, "it is the first")
+	w.boot(b)
+	w.run(3 * time.Second)
+	is(a, true, "two are there")
+	is(b, true, "two are there")
+	w.cut[[2]string{a, c}] = true
+	w.run(3 * time.Second)
+	is(a, false, "the third may be there, and know of a mesh")
+	is(b, true, "the third is not there")
+	clear(w.cut)
+	w.boot(c)
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	never := func(d time.Duration, addr, what string) {
+		t.Helper()
+		w.must(!w.runUntil(d, func() bool { return w.procs[addr].m.Standing().Unfounded }), "%s: %s", addr, what)
+	}
+	w.boot(b)
+	never(5*time.Second, b, "it restarts where a mesh lives")
+	w.kill(c)
+	w.boot(b)
+	never(10*time.Second, b, "it restarts where one that remembers lives")
+	w.isolate(b)
+	w.boot(b)
+	never(10*time.Second, b, "it restarts, and is cut off")
+	for _, addr := range []string{a, b} {
+		w.kill(addr)
+	}
+	clear(w.cut)
+	w.boot(a)
+	w.run(3 * time.Second)
+	is(a, true, "all have ended")
+}
+
 // Two entries lead to one node: if it knows which is its own, the other one does not count until it has a node of its own.
 func TestTwoEntriesOfOneNode(t *testing.T) {
 	for name, told := range map[string]func(*Config){"WithEntry": byOption("a.svc:7946"), "the host's name": byHost("a"), "nothing": func(*Config) {}} {

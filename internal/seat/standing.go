@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // Standing is where a node stands with the core of its mesh. It is never changed.
@@ -14,6 +17,10 @@ type Standing struct {
 	Away   []Away // the entries that are waited for, sorted
 	Fenced bool   // no replica on this node may vote
 	Voters int    // that each shard is to have; zero: in no mesh yet
+
+	// Unfounded: this node answers at its entry, and knows of no mesh, nor does any node at another one; and at those that do not
+	// answer there is no process, as their hosts or the name server say. Nothing but those is missing for the mesh to be founded.
+	Unfounded bool
 }
 
 // Away is an entry that does not count.
@@ -40,7 +47,7 @@ func (m *Machine) List() []string { return m.cfg.List }
 
 // stand notes where the node stands.
 func (m *Machine) stand(now time.Duration) {
-	s := Standing{Role: m.Role(), Why: m.Waiting(), Away: m.spare[:0], Fenced: m.state.Fenced}
+	s := Standing{Role: m.Role(), Why: m.Waiting(), Away: m.spare[:0], Fenced: m.state.Fenced, Unfounded: m.unfounded()}
 	if t := m.state.Table; t != nil {
 		s.Voters = t.Params.Voters(len(t.Seats))
 	}
@@ -63,10 +70,29 @@ func (m *Machine) stand(now time.Duration) {
 		}
 	}
 	m.spare = s.Away
-	if o := m.standing; s.Role != o.Role || s.Why != o.Why || s.Fenced != o.Fenced || s.Voters != o.Voters || !slices.Equal(s.Away, o.Away) {
+	if o := m.standing; s.Role != o.Role || s.Why != o.Why || s.Fenced != o.Fenced || s.Voters != o.Voters || s.Unfounded != o.Unfounded || !slices.Equal(s.Away, o.Away) {
 		s.Away = slices.Clone(s.Away)
 		m.standing = &s
 	}
+}
+
+// unfounded reports what Standing.Unfounded says. An entry that is silent in another way may be cut off, and know of a mesh.
+func (m *Machine) unfounded() bool {
+	if m.own == "" || !m.sure || m.acceptor.Table() != nil || m.serving != nil {
+		return false
+	}
+	return !slices.ContainsFunc(m.book.entries, func(e entry) bool {
+		p := m.book.peers[e.node]
+		switch {
+		case e.addr == m.own:
+			return false
+		case e.node == m.cfg.Self.ID:
+			return true
+		case p != nil && p.up && p.told.Member.ID != 0:
+			return p.told.Known != core.Stamp{}
+		}
+		return !transport.Absent(e.err)
+	})
 }
 
 // missing says why what is known of an entry does not count; "" if it does.

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -368,8 +369,12 @@ func (w *world) dial(p *proc, addr string) {
 		case o != nil && o == p:
 			w.do(p, func() []Output { return p.m.Dialed(w.now, addr, transport.Hello{ID: p.id}, nil, nil) })
 		case o == nil || !o.alive || w.cut[[2]string{p.addr, to}] || w.cut[[2]string{to, p.addr}]:
+			err := errors.New("no answer")
+			if !w.cut[[2]string{p.addr, to}] && !w.cut[[2]string{to, p.addr}] {
+				err = fmt.Errorf("no answer: %w", syscall.ECONNREFUSED)
+			}
 			w.after(w.upTo(time.Second), func() {
-				w.do(p, func() []Output { return p.m.Dialed(w.now, addr, transport.Hello{}, errors.New("no answer"), nil) })
+				w.do(p, func() []Output { return p.m.Dialed(w.now, addr, transport.Hello{}, err, nil) })
 			})
 		default:
 			up := func(a, b *proc) {

@@ -161,7 +161,7 @@ var functions = map[string]map[string]rule{
 	"reflect": {
 		"Select": ruleSelect, "MakeChan": ruleChannel, "ChanOf": ruleChannel,
 	},
-	module + "/transport": {"*": ruleIO, "IsWildcard": ""}, // which only reads a text
+	module + "/transport": {"*": ruleIO, "IsWildcard": "", "Absent": ""}, // which only look at a text, and at an error
 }
 
 // methods lists forbidden methods of types outside this module, as package, type and name.
