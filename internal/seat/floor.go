@@ -1,6 +1,7 @@
 package seat
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
@@ -44,6 +45,11 @@ func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []
 	for _, f := range all {
 		s.Quiet = max(s.Quiet, f.Quiet)
 	}
+}
+
+// earlierLeases reports whether a node knows, from its state directory, that leases of an earlier mesh may last.
+func earlierLeases(all []floors) bool {
+	return slices.ContainsFunc(all, func(f floors) bool { return f.Quiet > 0 })
 }
 
 // hearsMost notes that this node hears most of those with a seat, and what it knows of revisions.

@@ -337,6 +337,32 @@ func TestQuietForClientsOnLoopback(t *testing.T) {
 	}
 }
 
+// Promise: P35: a mesh on loopback is quiet for the leases of an earlier one that a state directory knows of, though no
+// client of that dials, no revision of it was saved yet, and its leases were not longer.
+func TestQuietForStateDirectoriesOnLoopback(t *testing.T) {
+	for _, earlier := range []time.Duration{0, time.Second, 20 * time.Second} {
+		for seed := range uint64(6) {
+			w := newWorld(t, seed, 0)
+			w.list = []string{"127.0.0.1:7946", "127.0.0.1:7947", "127.0.0.1:7948"}
+			for i, a := range w.list {
+				w.boot(a, func(c *Config) {
+					if i == 1 {
+						c.Quiet = earlier
+					}
+				})
+			}
+			w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+			want := time.Duration(0)
+			if earlier > 0 {
+				want = max(earlier, w.table().Params.Quiet())
+			}
+			for _, s := range w.table().Shards {
+				equal(t, want, s.Quiet, "seed", seed, "earlier", earlier)
+			}
+		}
+	}
+}
+
 // Promise: C14: one entry is an error, unless it is on loopback, or the user wants it.
 func TestOneEntry(t *testing.T) {
 	for _, tt := range []struct {

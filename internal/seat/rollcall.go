@@ -113,7 +113,7 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 		m.endow(s, &from.Shards[i], from.Params, i, known, revisionJump)
 		switch {
 		case !founded:
-		case founding.AllLoopback(r.call.List) && m.Floor() == 0:
+		case founding.AllLoopback(r.call.List) && m.Floor() == 0 && !earlierLeases(known):
 			s.Quiet = 0 // nobody is around who remembers an earlier mesh on this machine
 		default:
 			s.Quiet = max(s.Quiet, listens)
