@@ -17,14 +17,33 @@ func killCore(ctx context.Context, g *stage) error {
 	return g.killTogether(ctx, 2*time.Second, g.core...)
 }
 
-// killTogether kills members, and starts them again after d. All shards may be quiet.
+// killTogether kills members, and starts them again after d. All shards are quiet.
 func (g *stage) killTogether(ctx context.Context, d time.Duration, victims ...*process) error {
 	at, err := g.crash(ctx, d, victims...)
 	if err == nil {
 		err = g.recover(ctx, at, victims...)
 	}
-	g.expect("", at, allShards(), quiet+hurry)
+	g.expectQuiet("", at, allShards())
 	return err
+}
+
+// restartSeed restarts one member of the core in an orderly way, again and again.
+func restartSeed(ctx context.Context, g *stage) error {
+	began := time.Now()
+	for range 5 {
+		if err := g.leave(ctx, g.core[0]); err != nil {
+			return err
+		}
+		at, err := g.again(g.core[0])
+		if err == nil {
+			err = g.recover(ctx, at, g.core[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	g.expect("", began, allShards(), hurry)
+	return nil
 }
 
 // killTwoOfFive kills two of five. Only shards that lose a majority of their voters may be quiet.
@@ -40,7 +59,7 @@ func killTwoOfFive(ctx context.Context, g *stage) error {
 	}
 	g.expect("shards with a majority", at, serve, hurry)
 	if len(begin) > 0 {
-		g.expect("shards without", at, begin, quiet+hurry)
+		g.expectQuiet("shards without", at, begin)
 	}
 	return err
 }
@@ -119,7 +138,6 @@ func loseOne(ctx context.Context, g *stage) error {
 // That one is restarted at once, and the third, which alone remembers, goes on with it. Later a process is at the first
 // one's entry again.
 func loseOneAndKill(ctx context.Context, g *stage) error {
-	const vacant = 12 * time.Second
 	lost, other := g.core[0], g.core[1]
 	at, err := g.kill(ctx, lost)
 	if err == nil {
@@ -132,7 +150,7 @@ func loseOneAndKill(ctx context.Context, g *stage) error {
 	if at, err = g.crash(ctx, 0, other); err == nil {
 		err = g.reopen(ctx, at) // two nodes are no healthy mesh of three
 	}
-	g.expect("one is left that remembers", at, allShards(), quiet+hurry)
+	g.expectQuiet("one is left that remembers", at, allShards())
 	if err != nil {
 		return err
 	}

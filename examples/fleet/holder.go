@@ -34,10 +34,11 @@ const (
 
 const (
 	shards     = 16                    // the default of a mesh
+	sweepHold  = 2 * time.Millisecond  // of a free key
 	sweepPause = 20 * time.Millisecond // between two grants of a free key of one shard
 )
 
-// holder is what a member does by the commands of the rows. Its locks have a lease of longLease.
+// holder is what a member does by the commands of the rows. Its locks have the longest lease of the mesh.
 type holder struct {
 	*member
 	session func() (*mesh.Session, error)
@@ -50,7 +51,7 @@ func newHolder(m *member) *holder {
 	return &holder{
 		member: m,
 		session: sync.OnceValues(func() (*mesh.Session, error) {
-			return m.node.NewSession(context.Background(), mesh.WithTTL(longLease))
+			return m.node.NewSession(context.Background(), mesh.WithTTL(m.maxTTL))
 		}),
 		locks: make(map[string]*mesh.Lock),
 	}
@@ -79,6 +80,12 @@ func (h *holder) obey(ctx context.Context, command string) error {
 		return h.see(ctx, key)
 	case commandSweep:
 		return h.sweep(ctx)
+	case commandAwaits:
+		h.tellAwaited()
+		return nil
+	case commandChange:
+		h.change(ctx, words[1], words[2])
+		return nil
 	}
 	return fmt.Errorf("unknown command %q", command)
 }
@@ -104,10 +111,10 @@ func (h *holder) hold(ctx context.Context, key string) error {
 	h.tell(event{Kind: holds, Token: l.Token(), Text: key})
 	select {
 	case <-l.Lost():
-		if errors.Is(l.Err(), mesh.ErrLost) {
-			h.tell(event{Kind: dropped, Token: l.Token(), Text: key})
-		}
-	case <-ctx.Done():
+	case <-ctx.Done(): // also if the node has ended
+	}
+	if errors.Is(l.Err(), mesh.ErrLost) {
+		h.tell(event{Kind: dropped, At: time.Now().UnixNano(), Token: l.Token(), Text: key})
 	}
 	return nil
 }
@@ -189,7 +196,12 @@ func (h *holder) sweepShard(ctx context.Context, shard int) error {
 		if err != nil {
 			return err
 		}
-		h.tell(event{Kind: swept, Called: called.UnixNano(), At: time.Now().UnixNano(), Token: l.Token(), Place: shard, Text: key})
+		e := event{Kind: swept, Called: called.UnixNano(), At: time.Now().UnixNano(), Token: l.Token(), Place: shard, Text: key}
+		sleep(ctx, sweepHold)
+		if until := time.Now(); l.Err() == nil {
+			e.Until = until.UnixNano()
+		}
+		h.tell(e)
 		// An unlock whose answer was lost is retried by the session.
 		if err := l.Unlock(ctx); err != nil && !slices.ContainsFunc([]error{mesh.ErrLost, mesh.ErrUnconfirmed}, func(e error) bool { return errors.Is(err, e) }) {
 			return err

@@ -29,11 +29,12 @@
 //
 //	go run ./examples/fleet -rows
 //
-// plays what may happen to a core, one row after the other: two of three killed together, two of five, the whole core,
-// a rolling restart with kills, a machine that is gone for good. Each row has a new mesh, with three clients that hold 50 locks with
-// leases of ten seconds, wait in queues, and lock free keys of every shard. It prints what the holders kept, whether the queues
-// kept their order, and how long free keys could not be locked. The exit status is 1 if a row fails: see row.go for the rows, and verdict.go
-// for what is asked of them. It takes less than three minutes.
+// plays what may happen to a core, one row after the other: two of three killed together, two of five, the whole core, orderly
+// restarts, a rolling restart with kills, processes that are stopped meanwhile, shorter leases, a machine that is gone for good and is
+// replaced. Each row has a new mesh, with clients that hold 50 locks with leases of ten seconds, wait in queues, and lock free
+// keys of every shard. It prints what the holders kept, whether the queues kept their order, and how long free keys could not be
+// locked. The exit status is 1 if a row fails: see row.go for the rows, and verdict.go for what is asked of them. All of them take
+// about six minutes, and need a machine that is not busy, since most of what is asked is a time; -row TEXT plays some.
 package main
 
 import (

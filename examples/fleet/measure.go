@@ -20,7 +20,7 @@ func runMeasure(nodes, kills int, verbose bool) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
 	var told account
-	s, err := newSupervisor(crew{core, nodes - core, replicas, ""}, verbose, told.record)
+	s, err := newSupervisor(crew{core: core, clients: nodes - core, replicas: replicas}, verbose, told.record)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/lockmesh/mesh"
@@ -25,22 +27,26 @@ const (
 
 // memberFlags are the flags with which the program starts copies of itself as members.
 type memberFlags struct {
-	name, addr, seeds, journal string
-	start, replicas            int
+	name, addr, seeds, journal, state string
+	start, replicas                   int
+	maxTTL                            time.Duration
 }
 
 func (f *memberFlags) define() {
-	flag.StringVar(&f.name, "member", "", "run as the member of this `name`; only for use by the program itself, like -addr, -seeds, -journal, -start and -replicas")
+	flag.StringVar(&f.name, "member", "", "run as the member of this `name`; only for use by the program itself, like -addr, -seeds, -journal, -state, -start, -replicas and -max-ttl")
 	flag.StringVar(&f.addr, "addr", "", "the member's address")
 	flag.StringVar(&f.seeds, "seeds", "", "the addresses of the core, separated by commas")
 	flag.StringVar(&f.journal, "journal", "", "the shared file; if empty, the member has no workers")
+	flag.StringVar(&f.state, "state", "", "the member's state directory; if empty, it keeps nothing")
 	flag.IntVar(&f.start, "start", 0, "how many times this member has been started")
 	flag.IntVar(&f.replicas, "replicas", replicas, "the replicas of each shard")
+	flag.DurationVar(&f.maxTTL, "max-ttl", longLease, "the longest lease of the mesh, and that of what the member holds")
 }
 
 func (f *memberFlags) args() []string {
 	return []string{
-		"-member", f.name, "-addr", f.addr, "-seeds", f.seeds, "-journal", f.journal, "-start", fmt.Sprint(f.start), "-replicas", fmt.Sprint(f.replicas),
+		"-member", f.name, "-addr", f.addr, "-seeds", f.seeds, "-journal", f.journal, "-state", f.state,
+		"-start", fmt.Sprint(f.start), "-replicas", fmt.Sprint(f.replicas), "-max-ttl", f.maxTTL.String(),
 	}
 }
 
@@ -51,10 +57,11 @@ type event struct {
 	Member string `json:",omitempty"` // set by the supervisor
 	Start  int    `json:",omitempty"` // set by the supervisor: how many times the member has been started
 	Called int64  `json:",omitempty"` // when a lock was requested: Unix time in ns, as all members are on one machine
-	At     int64  `json:",omitempty"` // when it was granted: likewise
+	At     int64  `json:",omitempty"` // when it was granted, or its loss was seen: likewise
+	Until  int64  `json:",omitempty"` // swept: until when the member was certain that it held the lock; 0: not at all
 	Token  uint64 `json:",omitempty"`
 	Place  int    `json:",omitempty"` // served and queued: a place in a queue; swept: a shard
-	Text   string `json:",omitempty"` // acked: the record's author; leads: a name; failed and exited: why; others: a key
+	Text   string `json:",omitempty"` // acked: the record's author; leads: a name; awaits: entries; failed, exited and changed: why; others: a key
 }
 
 // The kinds of events.
@@ -71,13 +78,12 @@ const (
 	exited  = "exited" // made by the supervisor
 )
 
-// The commands that a member reads from its standard input, one a line; holder.go has more. The end of the
-// input means that the supervisor is dead: the member exits.
+// The commands that a member reads from its standard input, one a line; holder.go and operator.go have more. The end of the
+// input means that the supervisor is dead: the member exits. With SIGTERM, as in a rolling restart, it leaves the mesh.
 const (
 	commandLeader = "leader" // name the node that leads the key's shard
 	commandProbe  = "probe"  // lock and unlock the key over and over
 	commandRest   = "rest"   // stop probing
-	commandLeave  = "leave"
 	commandStop   = "stop"
 )
 
@@ -106,7 +112,9 @@ func runMember(flags memberFlags, verbose bool) error {
 	defer cancel()
 	commands := make(chan string, 8)
 	go readCommands(commands)
-	node, err := join(ctx, flags, verbose)
+	terminate := make(chan os.Signal, 1)
+	signal.Notify(terminate, syscall.SIGTERM)
+	node, err := startNode(ctx, flags, verbose)
 	if err != nil {
 		return err
 	}
@@ -115,11 +123,19 @@ func runMember(flags memberFlags, verbose bool) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	m.begin(ctx, &all)
+	ready := make(chan error, 1)
+	all.Go(func() { ready <- m.awaitReady(ctx) })
 	h := newHolder(m)
 	rest := func() {}
 	for {
 		select {
+		case err := <-ready:
+			if err != nil {
+				return err
+			}
+			m.begin(ctx, &all)
+		case <-terminate:
+			return node.Leave(ctx)
 		case command := <-commands:
 			switch command {
 			case commandProbe:
@@ -128,15 +144,13 @@ func runMember(flags memberFlags, verbose bool) error {
 				all.Go(func() { m.run(probing, m.probe) })
 			case commandRest:
 				rest()
-			case commandLeave:
-				return node.Leave(ctx)
 			case commandStop:
 				return nil
 			default:
 				all.Go(func() { m.run(ctx, func(ctx context.Context) error { return h.obey(ctx, command) }) })
 			}
 		case <-node.Done():
-			return node.Err()
+			return errors.Join(node.Err(), node.Close()) // then all that the member held is lost, and its holders say so
 		}
 	}
 }
@@ -169,19 +183,30 @@ func readCommands(to chan<- string) {
 // that the member can say what it waits for.
 const timeout = patience - 5*time.Second
 
-func join(ctx context.Context, flags memberFlags, verbose bool) (*mesh.Node, error) {
+// startNode starts the member's node. It does not wait for the mesh, so that a member that waits can say for whom.
+func startNode(ctx context.Context, flags memberFlags, verbose bool) (*mesh.Node, error) {
 	logs := slog.New(slog.DiscardHandler)
 	if verbose {
 		logs = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return mesh.JoinContext(ctx, strings.Split(flags.seeds, ","),
+	options := []mesh.Option{
 		mesh.WithName(flags.name),
 		mesh.WithBind(flags.addr),
 		mesh.WithLeaseTTL(lease),
+		mesh.WithMaxTTL(flags.maxTTL),
 		mesh.WithReplicas(flags.replicas),
-		mesh.WithLogger(logs))
+		mesh.WithLogger(logs),
+	}
+	if flags.state != "" {
+		options = append(options, mesh.WithStateDir(flags.state))
+	}
+	return mesh.StartContext(ctx, strings.Split(flags.seeds, ","), options...)
+}
+
+func (m *member) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return m.node.WaitReady(ctx)
 }
 
 // run calls f and reports its error, unless ctx has ended.
@@ -235,7 +260,7 @@ func (m *member) work(ctx context.Context, worker int) error {
 
 // hold locks a key of the member's own, and holds it to the end.
 func (m *member) hold(ctx context.Context) error {
-	s, err := m.node.NewSession(ctx, mesh.WithTTL(longLease))
+	s, err := m.node.NewSession(ctx, mesh.WithTTL(m.maxTTL))
 	if err != nil {
 		return err
 	}

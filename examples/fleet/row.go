@@ -14,20 +14,27 @@ import (
 
 // row is something that happens to the core of a mesh, while its clients hold locks.
 type row struct {
-	name           string
-	core, replicas int
-	play           func(context.Context, *stage) error
+	name string
+	crew crew
+	keep bool // its members have state directories
+	play func(context.Context, *stage) error
 }
 
-// The rows. Nobody helps the mesh in any of them.
+// The rows. Nobody helps the mesh in any of them, but an operator where the list changes.
 var rows = []row{
-	{"two of three killed, restarted at once", 3, 3, killTwo},
-	{"two of five killed, restarted at once; 3 replicas", 5, 3, killTwoOfFive},
-	{"two of five killed, restarted at once; 5 replicas", 5, 5, killTwoOfFive},
-	{"the whole core killed, restarted 2 s later", 3, 3, killCore},
-	{"a rolling restart of three, with a kill in each roll", 3, 3, roll},
-	{"one of three gone for good, replaced after 10 s", 3, 3, loseOne},
-	{"one of three gone, another killed and restarted", 3, 3, loseOneAndKill},
+	{"two of three killed, restarted at once", crew{core: 3, clients: 3, replicas: 3}, false, killTwo},
+	{"two of five killed, restarted at once; 3 replicas", crew{core: 5, clients: 3, replicas: 3}, false, killTwoOfFive},
+	{"two of five killed, restarted at once; 5 replicas", crew{core: 5, clients: 3, replicas: 5}, false, killTwoOfFive},
+	{"the whole core killed, restarted 2 s later; 50 clients", crew{core: 3, clients: 50, replicas: 3}, false, killCore},
+	{"one seed of eight processes restarted, five times", crew{core: 3, clients: 5, replicas: 3}, false, restartSeed},
+	{"a rolling restart of three, with a kill in each roll", crew{core: 3, clients: 3, replicas: 3}, false, roll},
+	{"three of five restarted while two are stopped for 4 s", crew{core: 5, clients: 3, replicas: 3}, false, restartWhileStopped},
+	{"the core restarted while clients are stopped for 4 s", crew{core: 3, clients: 4, replicas: 3}, false, restartWhileClientsStop},
+	{"the fleet restarted with shorter leases", crew{core: 3, clients: 4, idle: 2, replicas: 3}, true, restartShorter},
+	{"one of three gone for good, replaced after 10 s", crew{core: 3, clients: 3, replicas: 3}, false, loseOne},
+	{"one of three gone, another killed and restarted", crew{core: 3, clients: 3, replicas: 3}, false, loseOneAndKill},
+	{"one of three gone for good, replaced live", crew{core: 3, clients: 3, replicas: 3}, true, replaceLive},
+	{"one of three gone for good, replaced by restarts", crew{core: 3, clients: 3, replicas: 3}, false, replaceByRestarts},
 }
 
 // runRows plays the rows whose names contain a text, and prints a table of what they have shown.
@@ -64,9 +71,18 @@ func runRows(only string, verbose bool) error {
 
 // run plays a row with a mesh of its own.
 func (r row) run(ctx context.Context, verbose bool) *verdict {
-	g, err := newStage(ctx, crew{core: r.core, clients: 3, replicas: r.replicas}, verbose)
+	d := &verdict{}
+	if r.keep {
+		dir, err := os.MkdirTemp("", "fleet")
+		if err != nil {
+			d.fail("%w", err)
+			return d
+		}
+		defer os.RemoveAll(dir)
+		r.crew.state = dir
+	}
+	g, err := newStage(ctx, r.crew, verbose)
 	if err != nil {
-		d := &verdict{}
 		d.fail("the fleet does not start: %w", err)
 		return d
 	}
@@ -74,7 +90,7 @@ func (r row) run(ctx context.Context, verbose bool) *verdict {
 	if err = r.play(ctx, g); err == nil {
 		err = g.finish(ctx)
 	}
-	d := g.judge()
+	d = g.judge()
 	if err != nil {
 		d.errs = slices.Insert(d.errs, 0, err)
 		return d

@@ -80,7 +80,7 @@ func runFleet(nodes int, duration time.Duration, verbose bool) (err error) {
 		}
 	}()
 	var told account
-	s, err := newSupervisor(crew{core, nodes - core, replicas, path}, verbose, told.record)
+	s, err := newSupervisor(crew{core: core, clients: nodes - core, replicas: replicas, journal: path}, verbose, told.record)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -20,8 +22,10 @@ const patience = 30 * time.Second
 // crew says how many members a fleet has, and how they are started.
 type crew struct {
 	core, clients int
+	idle          int    // how many of the clients, the last ones, hold no locks through a row
 	replicas      int    // of each shard
 	journal       string // the file that the members append to; if empty, they have no workers
+	state         string // the directory of their state directories; if empty, they have none
 }
 
 // supervisor starts and kills the members, and receives their events.
@@ -32,7 +36,9 @@ type supervisor struct {
 	members []*process // core and clients
 	core    []*process // those at an entry of the list
 	clients []*process
-	seeds   string
+	named   int // how many members have got a name
+	seeds   []string
+	maxTTL  time.Duration // of the mesh, for members that are started from now on
 	events  chan event
 	record  func(event) // called with each event
 }
@@ -40,8 +46,10 @@ type supervisor struct {
 // process is a member as the supervisor sees it.
 type process struct {
 	name, addr string
-	start      int  // how many times it has been started
-	ending     bool // it was killed, or told to leave
+	seeds      []string // if nil, those of the supervisor
+	start      int      // how many times it has been started
+	healthy    bool     // it has seen a healthy mesh since
+	ending     bool     // it was killed, or told to leave
 	cmd        *exec.Cmd
 	in         io.WriteCloser
 }
@@ -52,7 +60,7 @@ func newSupervisor(c crew, verbose bool, record func(event)) (*supervisor, error
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisor{crew: c, program: program, verbose: verbose, events: make(chan event, 1024), record: record}
+	s := &supervisor{crew: c, program: program, verbose: verbose, maxTTL: longLease, events: make(chan event, 1024), record: record}
 	addrs, err := freeAddrs(c.core + c.clients)
 	if err != nil {
 		return nil, err
@@ -60,8 +68,9 @@ func newSupervisor(c crew, verbose bool, record func(event)) (*supervisor, error
 	for i, addr := range addrs {
 		s.members = append(s.members, &process{name: fmt.Sprintf("n%d", i+1), addr: addr})
 	}
+	s.named = len(s.members)
 	s.core, s.clients = s.members[:c.core], s.members[c.core:]
-	s.seeds = strings.Join(addrs[:c.core], ",")
+	s.seeds = addrs[:c.core]
 	return s, nil
 }
 
@@ -85,8 +94,18 @@ func freeAddrs(n int) ([]string, error) {
 // launch starts a member, for the first time or after a kill.
 func (s *supervisor) launch(p *process) error {
 	p.start++
-	p.ending = false
-	flags := memberFlags{name: p.name, addr: p.addr, seeds: s.seeds, journal: s.crew.journal, start: p.start, replicas: s.crew.replicas}
+	p.ending, p.healthy = false, false
+	seeds := p.seeds
+	if seeds == nil {
+		seeds = s.seeds
+	}
+	flags := memberFlags{
+		name: p.name, addr: p.addr, seeds: strings.Join(seeds, ","), journal: s.crew.journal,
+		start: p.start, replicas: s.crew.replicas, maxTTL: s.maxTTL,
+	}
+	if s.crew.state != "" {
+		flags.state = filepath.Join(s.crew.state, p.name)
+	}
 	p.cmd = exec.Command(s.program, flags.args()...)
 	if s.verbose {
 		p.cmd.Args = append(p.cmd.Args, "-v")
@@ -126,7 +145,17 @@ func (s *supervisor) relaunch(ctx context.Context, all ...*process) error {
 	if err := s.launchEach(all); err != nil {
 		return err
 	}
-	return s.awaitAll(ctx, "a healthy mesh", healthy, all)
+	return s.awaitHealthy(ctx, all...)
+}
+
+// awaitHealthy receives events until each of the members, as it was last started, has seen a healthy mesh.
+func (s *supervisor) awaitHealthy(ctx context.Context, all ...*process) error {
+	sick := func(p *process) bool { return !p.healthy }
+	if !slices.ContainsFunc(all, sick) {
+		return nil
+	}
+	_, err := s.await(ctx, "a healthy mesh", func(event) bool { return !slices.ContainsFunc(all, sick) })
+	return err
 }
 
 func (s *supervisor) launchEach(all []*process) error {
@@ -138,17 +167,22 @@ func (s *supervisor) launchEach(all []*process) error {
 	return nil
 }
 
-// leave ends a member in an orderly way.
+// leave ends a member in an orderly way. It must not leave anything undone.
 func (s *supervisor) leave(ctx context.Context, p *process) error {
-	p.ending = true
-	if err := p.command(commandLeave); err != nil {
-		return err
-	}
-	e, err := s.await(ctx, "the end of "+p.name, p.says(exited))
+	e, err := s.terminate(ctx, p)
 	if err == nil && e.Text != fmt.Sprint(nil) {
 		err = fmt.Errorf("%s left with an error: %s", p.name, e.Text)
 	}
 	return err
+}
+
+// terminate ends a member as a service manager does. The result is its end.
+func (s *supervisor) terminate(ctx context.Context, p *process) (event, error) {
+	p.ending = true
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return event{}, err
+	}
+	return s.await(ctx, "the end of "+p.name, p.says(exited))
 }
 
 // kill kills members with SIGKILL and waits until their processes are gone. The result is the
@@ -193,7 +227,7 @@ func (s *supervisor) await(ctx context.Context, what string, is func(event) bool
 	for {
 		select {
 		case e := <-s.events:
-			s.record(e)
+			s.note(e)
 			switch {
 			case is(e):
 				return e, nil
@@ -207,6 +241,14 @@ func (s *supervisor) await(ctx context.Context, what string, is func(event) bool
 		case <-ctx.Done():
 			return event{}, ctx.Err()
 		}
+	}
+}
+
+// note records an event.
+func (s *supervisor) note(e event) {
+	s.record(e)
+	for _, p := range s.members {
+		p.healthy = p.healthy || p.says(healthy)(e)
 	}
 }
 

@@ -30,7 +30,11 @@ func (v *evidence) record(e event) {
 	case served:
 		v.served = append(v.served, e)
 	case swept:
-		v.swept[e.Place] = append(v.swept[e.Place], e)
+		all, i := v.swept[e.Place], len(v.swept[e.Place])
+		for i > 0 && all[i-1].At > e.At {
+			i-- // two members tell of their grants, and not always in their order
+		}
+		v.swept[e.Place] = slices.Insert(all, i, e)
 	}
 }
 
@@ -54,6 +58,7 @@ type check struct {
 	name     string // of what happens in it; empty: what the row is named for
 	shards   []int
 	from, to time.Time     // from is when the processes were killed, or restarted if that is later
+	least    time.Duration // for which no free key may be granted: the quiet time, if there is one
 	most     time.Duration // for which a free key may not be granted
 }
 
@@ -75,6 +80,19 @@ func (v *evidence) times(c check) (opened, pause time.Duration) {
 		pause = max(pause, c.to.Sub(last))
 	}
 	return opened, pause
+}
+
+// early returns the first grant of a shard that came before its quiet time was over. What was granted before the check
+// began may have arrived a moment later.
+func (v *evidence) early(c check, shard int) (after time.Duration, ok bool) {
+	const way = 500 * time.Millisecond
+	for _, e := range v.swept[shard] {
+		after := time.Unix(0, e.At).Sub(c.from)
+		if (e.Called > c.from.UnixNano() || after > way) && after < c.least {
+			return after, true
+		}
+	}
+	return 0, false
 }
 
 // verdict is what a row has shown. It has failed if there are errors.
@@ -99,23 +117,69 @@ func (d *verdict) fail(format string, args ...any) {
 	}
 }
 
-// judge compares what the members told with what is asked of a row. Each of the members was asked for every lock, and each
-// of the keys in queues had so many waiters.
-func (v *evidence) judge(members int, queues []string, waiters int, checks []check) *verdict {
-	d := &verdict{held: len(v.holds), queues: len(queues)}
-	if d.held == 0 {
+// terms are what is asked of a row.
+type terms struct {
+	members int      // each of which was asked for every lock
+	queues  []string // keys for which members wait
+	waiters int      // for each of those
+	ended   []string // members whose locks must have ended, and that must have said so
+	checks  []check
+}
+
+// judge compares what the members told with what is asked of a row.
+func (v *evidence) judge(t terms) *verdict {
+	d := &verdict{queues: len(t.queues)}
+	for _, h := range v.holds {
+		if slices.Contains(t.ended, h.Member) {
+			v.judgeEnded(d, h)
+			continue
+		}
+		d.held++
+		v.judgeHold(d, h, t.members)
+	}
+	if len(v.holds) == 0 {
 		d.fail("no locks were held")
 	}
-	for _, h := range v.holds {
-		v.judgeHold(d, h, members)
+	for _, key := range t.queues {
+		v.judgeQueue(d, key, t.waiters)
 	}
-	for _, key := range queues {
-		v.judgeQueue(d, key, waiters)
+	for shard := range v.swept {
+		v.judgeSwept(d, shard)
 	}
-	for _, c := range checks {
+	for _, c := range t.checks {
 		v.judgeCheck(d, c)
 	}
 	return d
+}
+
+// judgeEnded: the holder has said that it lost its lock, and no member sees it.
+func (v *evidence) judgeEnded(d *verdict, h event) {
+	if !slices.ContainsFunc(v.drops, func(e event) bool { return e.Text == h.Text && e.Token == h.Token }) {
+		d.fail("%s has not lost %s", h.Member, h.Text)
+	}
+	for _, e := range v.sees {
+		if e.Text == h.Text && e.Token == h.Token {
+			d.fail("%s lost %s, and %s sees its token %d", h.Member, h.Text, e.Member, e.Token)
+		}
+	}
+}
+
+// judgeSwept: a free key of a shard, which members lock in turn, is never held by two, and its tokens grow.
+func (v *evidence) judgeSwept(d *verdict, shard int) {
+	until := event{}
+	for i, e := range v.swept[shard] {
+		if i > 0 && e.Token <= v.swept[shard][i-1].Token {
+			d.fail("%s: %s got token %d, after %s had got %d", e.Text, e.Member, e.Token, v.swept[shard][i-1].Member, v.swept[shard][i-1].Token)
+			return
+		}
+		if until.Until > e.At {
+			d.fail("%s: %s held it with token %d, when %s had got it with token %d", e.Text, until.Member, until.Token, e.Member, e.Token)
+			return
+		}
+		if e.Until > until.Until {
+			until = e
+		}
+	}
 }
 
 // judgeHold: the holder has not lost its lock, and all members see it, with the token of its grant.
@@ -168,13 +232,19 @@ func (v *evidence) judgeQueue(d *verdict, key string, waiters int) {
 	d.inOrder++
 }
 
-// judgeCheck: free keys are granted soon enough, and then again and again.
+// judgeCheck: free keys are granted when the quiet time is over, and soon enough, and then again and again.
 func (v *evidence) judgeCheck(d *verdict, c check) {
 	l := line{name: c.name, shards: len(c.shards)}
 	l.opened, l.pause = v.times(c)
 	d.lines = append(d.lines, l)
 	if len(c.shards) == 0 {
 		d.fail("%s: no shards", c.name)
+	}
+	for _, shard := range c.shards {
+		if after, ok := v.early(c, shard); ok {
+			d.fail("%s: a free key was granted after %v, want none for %v", c.name, round(after), c.least)
+			break
+		}
 	}
 	if worst := max(l.opened, l.pause); worst > c.most {
 		d.fail("%s: no free key was granted in a shard for %v, want at most %v", c.name, round(worst), c.most)
