@@ -86,7 +86,7 @@ var rows = []struct {
 }{
 	{"one of three is restarted", 3, 3, func(f *fleet) error { return f.kill(500*time.Millisecond, "h1") }, 3 * time.Second},
 	{"two of three are killed, and restarted at once", 3, 3, func(f *fleet) error { return f.kill(500*time.Millisecond, "h1", "h2") }, quiet + hurry},
-	{"the whole core is killed, and restarted", 3, 10, func(f *fleet) error { return f.kill(time.Second, "h1", "h2", "h3") }, quiet + hurry},
+	{"the whole core is killed, and restarted", 3, 50, func(f *fleet) error { return f.kill(time.Second, "h1", "h2", "h3") }, quiet + hurry},
 	{"the whole core of one is killed, and restarted", 1, 3, func(f *fleet) error { return f.kill(time.Second, "h1") }, quiet + hurry},
 	{"the whole core of two is killed, and restarted", 2, 3, func(f *fleet) error { return f.kill(time.Second, "h1", "h2") }, quiet + hurry},
 	{"two of five are killed together", 5, 3, func(f *fleet) error { return f.kill(500*time.Millisecond, "h1", "h2") }, quiet + hurry},
