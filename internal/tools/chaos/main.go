@@ -5,6 +5,7 @@
 //
 //	go run ./internal/tools/chaos                     # 2 minutes; needs Linux, root, and ip (iproute2)
 //	go run ./internal/tools/chaos -duration 30m -seed 7
+//	go run ./internal/tools/chaos -rows               # fixed situations, one after the other: see row_linux.go
 //	go run ./internal/tools/chaos -judge DIR/journal  # what a journal of an earlier run shows
 //
 // The program starts copies of itself. They append records to one file, the journal: each call, each grant, each

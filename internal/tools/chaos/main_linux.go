@@ -24,8 +24,10 @@ func main() {
 	flag.IntVar(&set.core, "core", 0, "how many entries the list has, 3 to 7; 0: 3 or 5, by the seed")
 	flag.IntVar(&set.clients, "clients", 3, "how many processes are clients, 2 to 20")
 	flag.StringVar(&set.dir, "dir", "", "keep journal and logs in this `directory`, and in any case")
+	rows := flag.Bool("rows", false, "play fixed situations, one after the other, instead of random faults")
+	flag.StringVar(&set.row, "row", "", "with -rows: play only those with this `text` in their name")
 	flag.Parse()
-	err := begin(set, *file)
+	err := begin(set, *file, *rows)
 	switch {
 	case err == nil:
 	case errors.Is(err, errNotRun) && !*require:
@@ -37,7 +39,7 @@ func main() {
 }
 
 // begin checks what the command line says, and does it.
-func begin(set settings, file string) error {
+func begin(set settings, file string, rows bool) error {
 	if set.member.seed == 0 {
 		set.member.seed = uint64(time.Now().Unix())
 	}
@@ -57,6 +59,9 @@ func begin(set settings, file string) error {
 		return fmt.Errorf("-clients is %d, want 2 to 20", set.clients)
 	case set.member.maxTTL < time.Second || set.member.maxTTL > time.Minute:
 		return fmt.Errorf("-max-ttl is %v, want 1s to 1m", set.member.maxTTL)
+	}
+	if rows {
+		return runRows(set)
 	}
 	return runChaos(set)
 }

@@ -22,6 +22,7 @@ type memberFlags struct {
 	start                      int
 	seed                       uint64
 	maxTTL                     time.Duration
+	idle                       bool
 	debug                      bool
 }
 
@@ -32,13 +33,14 @@ func (f *memberFlags) define() {
 	flag.StringVar(&f.journal, "journal", "", "of a process: the shared file")
 	flag.IntVar(&f.start, "start", 0, "of a process: how many times it has been started")
 	flag.DurationVar(&f.maxTTL, "max-ttl", 3*time.Second, "the longest lease of the mesh, and so its quiet time")
+	flag.BoolVar(&f.idle, "idle", false, "of a process: lock nothing without a command")
 	flag.BoolVar(&f.debug, "debug", false, "log more")
 }
 
 func (f *memberFlags) args() []string {
 	return []string{
 		"-member", f.name, "-addr", f.addr, "-seeds", f.seeds, "-journal", f.journal, "-start", fmt.Sprint(f.start),
-		"-seed", fmt.Sprint(f.seed), "-max-ttl", fmt.Sprint(f.maxTTL), fmt.Sprintf("-debug=%v", f.debug),
+		"-seed", fmt.Sprint(f.seed), "-max-ttl", fmt.Sprint(f.maxTTL), fmt.Sprintf("-idle=%v", f.idle), fmt.Sprintf("-debug=%v", f.debug),
 	}
 }
 
@@ -70,6 +72,7 @@ type command struct {
 	Verb    commandVerb
 	Number  int
 	Timeout time.Duration
+	Key     string `json:",omitempty"` // of grab
 }
 
 type commandVerb string
@@ -80,6 +83,8 @@ const (
 	work      commandVerb = "work"    // make calls again
 	probe     commandVerb = "probe"   // lock each key once, as a whole
 	leave     commandVerb = "leave"   // rest, and leave the mesh
+	grab      commandVerb = "grab"    // lock a key, and hold it until it is lost
+	awaits    commandVerb = "awaits"  // say for which entries the node waits: the answer's text
 )
 
 // member is one process of the mesh.
@@ -144,7 +149,9 @@ func runMember(flags memberFlags) error {
 		case err := <-ready:
 			if err == nil {
 				m.tell(event{Kind: joined, Took: time.Since(began)})
-				m.workers.work()
+				if !m.idle {
+					m.workers.work()
+				}
 			}
 			ready = nil
 		case <-m.node.Done():
@@ -191,6 +198,14 @@ func (m *member) obey(c command) (done bool) {
 		if err = m.workers.probe(ctx); err != nil {
 			err = fmt.Errorf("%w; %s", err, m.health())
 		}
+	case grab:
+		err = m.workers.grab(ctx, c.Key)
+	case awaits:
+		var entries []string
+		for _, w := range m.node.Health().Waiting {
+			entries = append(entries, w.Entry)
+		}
+		err = errors.New(strings.Join(entries, ","))
 	case leave:
 		m.workers.rest()
 		err = m.node.Leave(ctx)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -166,10 +167,33 @@ func (n *network) command(name, program string, args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", n.namespace(name), program}, args...)...)
 }
 
+// perNamespace is where "ip netns exec" finds files that it puts in the place of those in /etc, by namespaces.
+const perNamespace = "/etc/netns"
+
+// hosts says to which places a host's name leads in a process's namespace, for processes that are started from now on.
+func (n *network) hosts(name, host string, to ...string) error {
+	dir := filepath.Join(perNamespace, n.namespace(name))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	text := "127.0.0.1 localhost\n"
+	for _, t := range to {
+		text += address(slices.Index(n.names, t)) + " " + host + "\n"
+	}
+	return os.WriteFile(filepath.Join(dir, "hosts"), []byte(text), 0o644)
+}
+
+// forget deletes the files of a namespace.
+func forget(namespace string) {
+	_ = os.RemoveAll(filepath.Join(perNamespace, namespace))
+	_ = os.Remove(perNamespace) // if nobody else has files there
+}
+
 // close deletes the network. The processes in it must have ended.
 func (n *network) close() {
 	for _, name := range append([]string{"hub"}, n.names...) {
 		_ = run("ip", "netns", "del", n.namespace(name)) // it may never have been made
+		forget(n.namespace(name))
 	}
 }
 
@@ -200,6 +224,7 @@ func sweep() (swept []string) {
 				_ = syscall.Kill(p, syscall.SIGKILL)
 			}
 		}
+		forget(name)
 		if run("ip", "netns", "del", name) == nil {
 			swept = append(swept, name)
 		}

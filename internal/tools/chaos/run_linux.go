@@ -21,6 +21,7 @@ type settings struct {
 	core     int // zero: drawn
 	clients  int
 	dir      string
+	row      string // a part of the names of the rows to play
 }
 
 // errNotRun: there was nothing to judge.

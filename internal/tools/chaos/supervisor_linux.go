@@ -43,6 +43,8 @@ type process struct {
 	ending     bool // it was killed, or told to leave: its end is no surprise
 	joined     bool
 	list       []string // that it was started with
+	seeds      string   // if not empty, its seeds in place of the list's entries
+	end        string   // why its node ended by itself
 	cmd        *exec.Cmd
 	in         io.WriteCloser
 }
@@ -70,14 +72,16 @@ func (s *supervisor) launch(p *process, list []string) error {
 		return err
 	}
 	p.start++
-	p.ending, p.joined, p.list = false, false, list
+	p.ending, p.joined, p.list, p.end = false, false, list, ""
 	f := s.flags
 	f.name, f.addr, f.start = p.name, p.addr, p.start
 	var seeds []string
 	for _, name := range list {
 		seeds = append(seeds, s.process(name).addr)
 	}
-	f.seeds = strings.Join(seeds, ",")
+	if f.seeds = p.seeds; f.seeds == "" {
+		f.seeds = strings.Join(seeds, ",")
+	}
 	logs, err := os.Create(filepath.Join(s.dir, fmt.Sprintf("%s.%d.log", p.name, p.start)))
 	if err != nil {
 		return err
@@ -129,6 +133,7 @@ func (s *supervisor) take(e event) error {
 	case joined:
 		p.joined = true
 	case gone:
+		p.end = e.Text
 		if !p.ending {
 			p.ending = true
 			s.complain("%s.%d ended by itself: %s", p.name, p.start, e.Text)
@@ -256,9 +261,15 @@ func (s *supervisor) signal(names []string, what kind, signal syscall.Signal) er
 
 // ask sends a command to processes, and waits for all answers. It returns what was wrong, by process.
 func (s *supervisor) ask(ctx context.Context, all []*process, verb commandVerb, timeout time.Duration) (map[string]string, error) {
+	return s.order(ctx, all, command{Verb: verb, Timeout: timeout})
+}
+
+// order is ask for any command.
+func (s *supervisor) order(ctx context.Context, all []*process, c command) (map[string]string, error) {
 	s.numbers++
-	number := s.numbers
-	line, err := json.Marshal(command{verb, number, timeout})
+	c.Number = s.numbers
+	verb, number, timeout := c.Verb, c.Number, c.Timeout
+	line, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
 	}

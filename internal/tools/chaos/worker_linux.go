@@ -28,7 +28,7 @@ type workers struct {
 	random [workersEach]*rand.Rand
 	cancel context.CancelFunc // ends all; nil: none work
 	ended  sync.WaitGroup
-	calls  [workersEach + 2]int // of each worker; the last two are of the keeper and of probes
+	calls  [workersEach + 3]int // of each worker; the last three are of the keeper, of probes and of grabs
 }
 
 func newWorkers(m *member) *workers {
@@ -166,6 +166,33 @@ func (w *workers) draw(r *rand.Rand, worker int) call {
 
 // one makes a call, and holds what it gets. It notes all of it, and returns the error of the call.
 func (w *workers) one(ctx context.Context, c call) error {
+	r, l, err := w.get(ctx, c)
+	if err == nil {
+		w.hold(ctx, c, r, l)
+	}
+	return err
+}
+
+// grab locks a key in a session with the longest lease, and holds it until it is lost. It returns when it has the lock.
+func (w *workers) grab(ctx context.Context, key string) error {
+	s, err := w.m.node.NewSession(ctx, mesh.WithTTL(w.m.maxTTL))
+	if err != nil {
+		return err
+	}
+	deadline, _ := ctx.Deadline()
+	c := call{
+		worker: workersEach + 2, key: key, mode: exclusive, locker: s, ttl: w.m.maxTTL, hold: 1 << 62, every: lookEvery,
+		timeout: max(time.Millisecond, time.Until(deadline).Truncate(time.Millisecond)),
+	}
+	r, l, err := w.get(ctx, c)
+	if err == nil {
+		go w.hold(context.Background(), c, r, l)
+	}
+	return err
+}
+
+// get makes a call, and notes it.
+func (w *workers) get(ctx context.Context, c call) (record, *mesh.Lock, error) {
 	w.calls[c.worker]++
 	r := record{
 		kind: called, call: fmt.Sprintf("%d/%d", c.worker, w.calls[c.worker]), key: c.key, mode: c.mode,
@@ -192,10 +219,9 @@ func (w *workers) one(ctx context.Context, c call) error {
 	}
 	w.m.note(r)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.key, err)
+		return r, nil, fmt.Errorf("%s: %w", c.key, err)
 	}
-	w.hold(ctx, c, r, l)
-	return nil
+	return r, l, nil
 }
 
 func (c call) acquire(ctx context.Context) (*mesh.Lock, error) {
