@@ -189,6 +189,13 @@ const (
 	wireDrop
 	wireWalk
 	wireRemember
+	_ // until wireCarry: kept for others
+	_
+	_
+	_
+	wireCarry
+	wireClaim
+	wireTagged
 )
 
 func (a *Acquire) fields(c *wire.Codec) {
@@ -359,6 +366,13 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireWalk))
 	case Remember:
 		cmd.fields(as(&c, wireRemember))
+	case Carry:
+		cmd.fields(as(&c, wireCarry))
+	case Claim:
+		cmd.fields(as(&c, wireClaim))
+	case Tagged:
+		cmd.fields(as(&c, wireTagged))
+		c.Raw(AppendCommand(nil, cmd.Command))
 	default:
 		panic("shard: a command without a wire form")
 	}
@@ -374,7 +388,10 @@ func as(c *wire.Codec, number uint64) *wire.Codec {
 
 // ReadCommand reads one command. Its byte slices share memory with the input of r. Each case names
 // its type, since an interface or a type parameter would cost one more allocation.
-func ReadCommand(r *wire.Reader) Command {
+func ReadCommand(r *wire.Reader) Command { return readCommand(r, true) }
+
+// readCommand reads a command, which may have a tag if it is not within one that has.
+func readCommand(r *wire.Reader, mayHaveTag bool) Command {
 	c := wire.Reading(r)
 	t := c.Begin()
 	var number uint64
@@ -444,6 +461,21 @@ func ReadCommand(r *wire.Reader) Command {
 	case wireRemember:
 		var a Remember
 		a.fields(&c)
+		cmd = a
+	case wireCarry:
+		var a Carry
+		a.fields(&c)
+		cmd = a
+	case wireClaim:
+		var a Claim
+		a.fields(&c)
+		cmd = a
+	case wireTagged:
+		var a Tagged
+		if c.Check(mayHaveTag, "a tag of a tag"); c.Err() == nil {
+			a.fields(&c)
+			a.read(&c)
+		}
 		cmd = a
 	default:
 		c.Fail(fmt.Sprintf("unknown command %d", number))

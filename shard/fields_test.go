@@ -165,6 +165,11 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	step(with(pull("hal", 1), func(o *Operation) { whileUsed(o); durable(o); second(o) }))
 	step(with(update("ida", 1), second))
 	step(pull("jan", 1))
+	table.Step(carry("kim", 1, 0), nil)
+	step(tagged(lock("kim", 2, "guest"), "x"))
+	token = step(tagged(lock("kim", 3, "guest's"), "x"))
+	step(release("kim", 4, "guest's", token))
+	step(carry("lou", 1, 0))
 	table.settles = 11 * time.Second
 	step(waited("fay", 1, "k", 1))
 

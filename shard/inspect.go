@@ -15,7 +15,7 @@ import (
 func (t *Table) Sum() uint64 {
 	b := make([]byte, 0, 4096)
 	for _, s := range t.ordered() {
-		b = appendImage(b, imageRecord, s)
+		b = appendRecord(b, s)
 	}
 	keys := make([]*entry, 0, len(t.keys))
 	for e := t.entries.first(); e != nil; e = e.place.next() {

@@ -28,6 +28,11 @@ func (t *Table) checkCommand(cmd Command) {
 		key = c.Key
 	case Walk:
 		key = c.Key
+	case Tagged:
+		t.checkCommand(c.Command)
+		return
+	case Claim:
+		key = c.Key
 	}
 	id, _ := ClientOf(cmd)
 	if e := t.keys[key]; e != nil {
@@ -101,7 +106,13 @@ func (t *Table) checkSession(s *session) {
 	if len(s.holds) > len(s.requests) {
 		panic(fmt.Sprintf("shard: session %v holds what it did not ask for", s.id))
 	}
+	if g := s.guest; g != nil && t.guests[g.name] != s {
+		panic(fmt.Sprintf("shard: session %v carries %q, and is not known to", s.id, g.name))
+	}
 	for n, r := range s.requests { // order-free: each is checked alone
+		if r.tag != "" && s.guest.tagged[tagID{r.entry.key, r.tag}] != r {
+			panic(fmt.Sprintf("shard: session %v: the tag of request %d is out of place", s.id, n))
+		}
 		if r.session != s || r.number != n || !s.seen.has(n) || t.keys[r.entry.key] != r.entry {
 			panic(fmt.Sprintf("shard: session %v: request %d is out of place", s.id, n))
 		}

@@ -82,13 +82,19 @@ const (
 )
 
 // resume gives a session the place that it reports.
-func (t *Table) resume(c Report, out []Event) []Event {
+func (t *Table) resume(c Report, tag string, out []Event) []Event {
 	s, out := t.begin(c.Call, &opening{c.TTL, c.Name}, out)
 	if s == nil {
 		return out
 	}
 	if c.Known >= t.revision {
 		t.revision = c.Known + floorJump
+	}
+	if tag != "" {
+		var known bool
+		if out, known = t.reported(s, c, tag, out); known {
+			return out
+		}
 	}
 	if t.settles == 0 {
 		return append(out, t.refused(s, c.Number, Late, nil))
@@ -127,6 +133,7 @@ func (t *Table) resume(c Report, out []Event) []Event {
 		return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
 	}
 	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, token: c.Token, entered: c.Entered, reported: true}
+	r.name(tag)
 	if c.Kind == Resource {
 		r.op = &c.Operation
 	}
@@ -217,6 +224,7 @@ func (e *entry) isNew() bool {
 func (t *Table) refuseWaiters(e *entry, why Reason, out []Event) []Event {
 	for r := e.queue.first(); r != nil; r = e.queue.first() {
 		t.remove(r)
+		r.session.ended(r, result{what: Refused, refused: why})
 		out = append(out, t.refused(r.session, r.number, why, nil))
 	}
 	t.sweep(e)

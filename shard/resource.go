@@ -134,10 +134,16 @@ func (e *entry) idle() bool {
 }
 
 // operate queues an operation, or answers it if it need not wait.
-func (t *Table) operate(c Begin, out []Event) []Event {
+func (t *Table) operate(c Begin, tag string, out []Event) []Event {
 	s, out := t.begin(c.Call, &opening{c.TTL, c.Name}, out)
 	if s == nil {
 		return out
+	}
+	if tag != "" {
+		var known bool
+		if out, known = t.again(s, c.Number, tagID{c.Key, tag}, ask{Resource, 1, 1, &c.Operation}, out); known {
+			return out
+		}
 	}
 	e := t.find(c.Key)
 	if e == nil {
@@ -159,6 +165,7 @@ func (t *Table) operate(c Begin, out []Event) []Event {
 	}
 	t.keepEntry(e)
 	r := &request{entry: e, session: s, number: c.Number, weight: 1, entered: t.revision, op: &c.Operation}
+	r.name(tag)
 	s.requests[c.Number] = r
 	e.queue.push(r, &r.place)
 	t.report(Entered, r)
@@ -209,6 +216,7 @@ func (t *Table) walk(e *entry, out []Event) []Event {
 			out = t.skip(r, out)
 		case inUse:
 			t.remove(r)
+			r.session.ended(r, result{what: Refused, refused: InUse})
 			out = append(out, t.refused(r.session, r.number, InUse, e))
 		default:
 			out = t.admit(r, out)
@@ -246,6 +254,7 @@ func (t *Table) skip(r *request, out []Event) []Event {
 		t.stamp(e, s, r.op, t.revision)
 	}
 	s.results[r.number] = result{what: Skipped, token: t.revision}
+	s.ended(r, s.results[r.number])
 	return append(out, Event{What: Skipped, Session: s.id, Number: r.number, Token: t.revision})
 }
 
@@ -270,6 +279,7 @@ func (t *Table) finish(c End, out []Event) []Event {
 		}
 	}
 	s.results[c.Number] = result{what: Done, token: stamp}
+	s.ended(r, result{what: Done, token: r.token})
 	out = append(out, Event{What: Done, Session: s.id, Number: c.Number, Token: stamp})
 	return t.drop(r, out)
 }

@@ -22,6 +22,7 @@ type session struct {
 	requests map[uint64]*request
 	holds    map[uint64]*request // the granted ones of requests, by token
 	uses     map[*use]bool       // of resources; nil: none yet
+	guest    *guest              // nil: the session is a node's
 	peaks    struct{ requests, holds, results int }
 	image
 }
@@ -108,17 +109,8 @@ func (t *Table) resultOf(s *session, number uint64) Event {
 // end deletes s, and grants what it held to the waiters. Its requests are removed in the
 // order of their numbers, which is the same on every replica.
 func (t *Table) end(s *session, out []Event) []Event {
-	t.keepSession(s)
-	delete(t.sessions, s.id)
-	t.sessions = shrink(t.sessions, &t.peaks.sessions)
-	t.records.remove(&s.place)
-	t.deleted.note(s.id, t.revision)
-	out = append(out, Event{What: Ended, Session: s.id})
-	gone := make([]*request, 0, len(s.requests))
-	for _, r := range s.requests { // order-free: sorted below
-		gone = append(gone, r)
-	}
-	slices.SortFunc(gone, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
+	out = t.erase(s, out)
+	gone := s.requestsInOrder()
 	// All are removed before any grant, or s's own waiters would be granted.
 	for _, r := range gone {
 		t.remove(r)
@@ -129,6 +121,29 @@ func (t *Table) end(s *session, out []Event) []Event {
 		t.sweep(r.entry)
 	}
 	return out
+}
+
+// erase deletes the record of s.
+func (t *Table) erase(s *session, out []Event) []Event {
+	t.keepSession(s)
+	delete(t.sessions, s.id)
+	t.sessions = shrink(t.sessions, &t.peaks.sessions)
+	t.records.remove(&s.place)
+	t.deleted.note(s.id, t.revision)
+	if s.guest != nil && t.guests[s.guest.name] == s {
+		delete(t.guests, s.guest.name)
+	}
+	return append(out, Event{What: Ended, Session: s.id})
+}
+
+// requestsInOrder returns the requests of a session in the order of their numbers.
+func (s *session) requestsInOrder() []*request {
+	all := make([]*request, 0, len(s.requests))
+	for _, r := range s.requests { // order-free: sorted below
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
+	return all
 }
 
 // Lease is what a leader must know about a session.

@@ -111,7 +111,7 @@ func (t *Table) keepSession(s *session) {
 	s.kept = c
 	if s.born <= c.at {
 		c.written.records++
-		c.buf = appendImage(c.buf, imageRecord, s)
+		c.buf = appendRecord(c.buf, s)
 	}
 }
 
@@ -141,7 +141,16 @@ const (
 	imageRecord = iota + 1
 	imageEntry
 	imageEnd
+	imageGuest
 )
+
+// appendRecord appends the image of a session's record.
+func appendRecord(b []byte, s *session) []byte {
+	if s.guest != nil {
+		return appendImage(b, imageGuest, guestImageOf(s))
+	}
+	return appendImage(b, imageRecord, s)
+}
 
 func appendImage(b []byte, kind uint64, m wire.Message) []byte {
 	c := wire.Writing(b)
@@ -319,7 +328,8 @@ type Restore struct {
 	rest         []byte // bytes of an image that has not arrived completely
 	begun        bool
 	ended        bool
-	placeholders int // sessions that an entry named and whose record has not come yet
+	placeholders int                            // sessions that an entry named and whose record has not come yet
+	tags         map[*session]map[uint64]string // those of guests' requests that have not come yet, by number; nil: no guest has come
 	taken        counts
 	retryAt      int // rest is read again once it is this long
 	err          error
@@ -367,7 +377,7 @@ const maxImage = 1 << 30
 // Table returns the restored table, once all chunks have been added.
 func (rs *Restore) Table() (*Table, error) {
 	rs.read()
-	if rs.err == nil && (!rs.ended || rs.placeholders != 0) {
+	if rs.err == nil && (!rs.ended || rs.placeholders != 0 || rs.untagged()) {
 		rs.err = wire.ErrMalformed
 	}
 	if rs.err != nil {
@@ -397,6 +407,14 @@ func (rs *Restore) image(c *wire.Codec) {
 		s := &session{}
 		if s.Fields(c); c.Err() == nil {
 			rs.record(c, s)
+		}
+	case imageGuest:
+		g := &guestImage{session: &session{}}
+		if g.Fields(c); c.Err() == nil {
+			rs.record(c, g.session)
+		}
+		if c.Err() == nil {
+			rs.guest(c, g)
 		}
 	case imageEntry:
 		e := &entryImage{entry: &entry{}}
@@ -457,6 +475,7 @@ func (rs *Restore) entry(c *wire.Codec, read *entryImage) {
 		}
 		q.session = s
 		s.requests[q.number] = q.request
+		rs.tag(c, q.number, q.request)
 		if q.token != 0 {
 			s.holds[q.token] = q.request
 			e.taken += q.weight

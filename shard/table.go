@@ -23,7 +23,8 @@ import (
 type Table struct {
 	keys     map[string]*entry // only keys that are held or waited for
 	sessions map[SessionID]*session
-	entries  list[*entry] // all of keys, oldest first: the order of a snapshot
+	guests   map[string]*session // those of sessions that carry a guest, by its name
+	entries  list[*entry]        // all of keys, oldest first: the order of a snapshot
 	records  list[*session]
 
 	revision uint64        // raised by each command and by each grant; a grant's revision is its token (P17)
@@ -90,6 +91,7 @@ func NewTable(f Founding) *Table {
 	return &Table{
 		keys:     make(map[string]*entry),
 		sessions: make(map[SessionID]*session),
+		guests:   make(map[string]*session),
 		revision: f.Revision,
 		settles:  f.Settles,
 		check:    f.Check,
@@ -120,6 +122,7 @@ type request struct {
 	token   uint64 // zero while it waits
 	value   []byte
 	op      *Operation // on a resource
+	tag     string     // of a guest; else empty
 
 	entered  uint64 // the revision at which it entered the queue: its place, should it be reported (C8)
 	reported bool   // by its client: entered is a revision of an earlier table
@@ -164,7 +167,7 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	t.pass()
 	switch cmd := cmd.(type) {
 	case Acquire:
-		out = t.acquire(cmd, out)
+		out = t.acquire(cmd, "", out)
 	case Cancel:
 		out = t.cancel(cmd, out)
 	case Release:
@@ -172,7 +175,7 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	case Fix:
 		out = t.fix(cmd, out)
 	case Report:
-		out = t.resume(cmd, out)
+		out = t.resume(cmd, "", out)
 	case Close:
 		out = t.close(cmd, out)
 	case Expire:
@@ -201,13 +204,26 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 			}
 		}
 	case Begin:
-		out = t.operate(cmd, out)
+		out = t.operate(cmd, "", out)
 	case End:
 		out = t.finish(cmd, out)
 	case Drop:
 		out = t.unuse(cmd, out)
 	case Remember:
 		out = t.remember(cmd, out)
+	case Carry:
+		out = t.carry(cmd, out)
+	case Claim:
+		out = t.reclaim(cmd, out)
+	case Tagged:
+		switch c := cmd.Command.(type) {
+		case Acquire:
+			out = t.acquire(c, cmd.Tag, out)
+		case Begin:
+			out = t.operate(c, cmd.Tag, out)
+		case Report:
+			out = t.resume(c, cmd.Tag, out)
+		}
 	case Walk:
 		if e := t.keys[cmd.Key]; e != nil && t.isCurrentTerm(cmd.Term) {
 			out = t.grant(e, out)
@@ -235,10 +251,16 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 func (t *Table) isCurrentTerm(term uint64) bool { return term == t.term }
 
 // acquire queues a request, and grants it if it fits.
-func (t *Table) acquire(c Acquire, out []Event) []Event {
+func (t *Table) acquire(c Acquire, tag string, out []Event) []Event {
 	s, out := t.begin(c.Call, &opening{c.TTL, c.Name}, out)
 	if s == nil {
 		return out
+	}
+	if tag != "" {
+		var known bool
+		if out, known = t.again(s, c.Number, tagID{c.Key, tag}, ask{c.Kind, c.Weight, c.Capacity, nil}, out); known {
+			return out
+		}
 	}
 	e := t.find(c.Key)
 	if e == nil {
@@ -265,6 +287,7 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	}
 	t.keepEntry(e)
 	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, entered: t.revision}
+	r.name(tag)
 	if len(c.Value) > 0 {
 		r.value = slices.Clone(c.Value)
 	}
@@ -374,6 +397,7 @@ func (t *Table) release(c Release, out []Event) []Event {
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
 	s.results[c.Number] = result{what: Done}
+	s.ended(r, result{what: Done, token: r.token})
 	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
 	return t.drop(r, out)
 }
@@ -384,7 +408,7 @@ func (t *Table) fix(c Fix, out []Event) []Event {
 		return out
 	}
 	r := s.holds[c.Token]
-	if r == nil || r.entry.key != c.Key {
+	if r == nil || r.entry.key != c.Key || s.guest != nil {
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
 	s.ttl, s.fixed = c.Hold, true
@@ -417,6 +441,9 @@ func (t *Table) remove(r *request) {
 	t.keepSession(s)
 	delete(s.requests, r.number)
 	s.requests = shrink(s.requests, &s.peaks.requests)
+	if r.tag != "" {
+		delete(s.guest.tagged, tagID{e.key, r.tag})
+	}
 	if r.token == 0 {
 		t.report(Withdrawn, r)
 		e.queue.remove(&r.place)
