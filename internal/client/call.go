@@ -10,7 +10,7 @@ import (
 // Kind says what a call is for.
 type Kind uint8
 
-// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop or an Ask.
+// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, a Carry or a Hear.
 const (
 	Lock     Kind = iota // wait for a key
 	Cancel               // undo a Lock whose caller has given up
@@ -21,6 +21,8 @@ const (
 	Drop                 // end a user's use of a resource (P39)
 	Ask                  // ask who uses a resource
 	Remember             // tell the table of a new generation of a durable use that the one before had
+	Carry                // carry a guest on, in one shard (P40)
+	Hear                 // renew a guest's session
 )
 
 // Call is one command on its way to a shard and back. A caller fills in the first part, hands the
@@ -28,11 +30,12 @@ const (
 type Call struct {
 	Kind    Kind
 	Shard   int
-	Session *Session      // of a Lock, a Drop and a Remember
+	Session *Session      // of a Lock, a Drop, a Remember and a Hear, and of a Carry that a caller made
 	Request Request       // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key
 	Length  time.Duration // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
 	Hold    *Hold         // of an Unlock and a Fix; the result of a Lock
 	Failed  bool          // of the Unlock of an operation: it failed
+	Only    bool          // of a Carry: only if there is something to carry on
 	Parker  env.Parker    // the driver's: where the caller waits, if one does
 
 	Err     error       // the result
@@ -40,6 +43,8 @@ type Call struct {
 	Use     *Hold       // of the Unlock of a pull that did not fail
 	Refs    []shard.Ref // of an Ask
 	Info    WaitInfo    // of a Lock: what was known
+	None    bool        // of a Carry: there was nothing to carry on
+	Ended   bool        // of a claim: what it claims has ended; then stamp is its token
 
 	lease   *lease
 	number  uint64        // in the lease; of an Ask: in the client
@@ -87,6 +92,9 @@ type Request struct {
 	MaxHold  time.Duration // zero: renewed until it is given back
 
 	Operation *shard.Operation // Operates only
+
+	Tag   string // of a guest's: names it, among those for its key
+	Claim bool   // only if the guest has asked for it before
 }
 
 // pulls reports whether the request makes its session use a resource.

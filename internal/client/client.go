@@ -47,6 +47,7 @@ type Client struct {
 	limit     time.Duration // for how long a lease may last
 	lastLease uint64        // the number of the last lease
 	lastAsk   uint64        // the number of the last question
+	hears     []*Call       // those of guests that wait for renewals
 	counters  Counters
 
 	now      time.Duration // of the Step under way
@@ -261,6 +262,7 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 				s.tickAsks()
 			}
 		}
+		c.heard()
 	case NodeGone:
 		for _, s := range c.shards {
 			if s != nil {
@@ -363,6 +365,10 @@ func (c *Client) start(call *Call) {
 		s.drop(call)
 	case Ask:
 		s.ask(call)
+	case Carry:
+		s.carry(call)
+	case Hear:
+		c.hear(call)
 	}
 }
 

@@ -47,7 +47,7 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration, void bool) 
 
 // goOver reports what the lease holds and waits for.
 func (l *lease) goOver() {
-	l.since, l.opened, l.acks, l.reports = 0, neverShown, nil, 0
+	l.since, l.opened, l.acks, l.reports, l.carried = 0, neverShown, nil, 0, false
 	l.asked, l.after, l.attempt, l.jumps = nil, 0, 0, 0
 	for _, u := range l.uses { // order-free: each alone
 		u.earlier, u.stamp = max(u.earlier, u.stamp), 0
@@ -67,7 +67,7 @@ func (l *lease) goOver() {
 			c.Hold, c.fixing, c.Skipped, c.reports = nil, false, false, c.entered != 0 && !c.Skipped
 			c.stamp, c.dropped = 0, 0 // the next table's stamps need not be later
 			c.askAgain()
-		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember:
+		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember, c.Kind == Carry:
 			c.askAgain()
 		case c.Kind == Drop:
 			c.goOverDrop()
@@ -100,6 +100,9 @@ func (l *lease) goOver() {
 		l.reports++
 		l.put(l.reportOf(h))
 	}
+	if l.ofGuest() && !slices.ContainsFunc(l.inOrder(), func(c *Call) bool { return c.Kind == Carry }) {
+		l.put(&Call{Kind: Carry, Shard: l.shard.shard})
+	}
 	l.open = l.inOrder()
 	l.sendUnanswered()
 }
@@ -130,6 +133,12 @@ func (l *lease) sendUnanswered() {
 // before its hold's Report would find nothing, and the Report would then make a hold that nobody has. A
 // Close ends the Reports, and waits for none. A Remember is about none of them.
 func (l *lease) defers(c *Call) bool {
+	switch {
+	case c.Kind == Carry || c.Kind == Close:
+		return false
+	case l.ofGuest() && !l.carried:
+		return true // it would open a record of something else
+	}
 	return l.reports > 0 && c.Kind != Report && c.Kind != Remember && !c.reports
 }
 
@@ -157,7 +166,10 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 		r.Durable = c.Hold.use.durable
 	}
 	r.Weight, r.Capacity = q.Share()
-	return r
+	if r.Uses {
+		return r
+	}
+	return q.tagged(r)
 }
 
 // timeLeft is for how long the table must keep a hold of fixed length so that its holder may believe in it

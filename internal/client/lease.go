@@ -24,6 +24,7 @@ type lease struct {
 	fixed   bool          // for one hold of fixed length (P7)
 
 	since  uint64        // the shard's revision, as far as it was known when the lease was made: see shard.Call (P12)
+	carried bool          // of a guest: its table knows that this node carries it
 	opened uint64        // the lowest revision that showed its record
 	begun  bool          // something was sent
 	from   time.Duration // the first sending, or that of the last confirmed renewal
@@ -236,7 +237,7 @@ func (l *lease) confirmed(c *Call, err error) {
 	switch c.Kind {
 	case Lock:
 		l.shard.fill(c)
-		l.client.finish(c, err)
+		l.client.finish(c, errorOfClaim(c, err))
 		if l.fixed {
 			l.close() // its record was for this alone
 		}
@@ -262,6 +263,8 @@ func (l *lease) confirmed(c *Call, err error) {
 		l.cancelled(c)
 	case Drop:
 		l.client.finish(c, err)
+	case Carry:
+		l.carries(c, err)
 	}
 }
 
@@ -369,7 +372,7 @@ func (l *lease) lose(gone bool) {
 			} else {
 				again = append(again, call)
 			}
-		case (call.Kind == Drop || call.Kind == Remember) && call.Session != nil && l.session.Err() == nil:
+		case (call.Kind == Drop || call.Kind == Remember || call.Kind == Carry) && call.Session != nil && l.session.Err() == nil:
 			again = append(again, call) // it may be about a use that has no session any more
 		case call.Kind == Unlock || call.Kind == Close:
 			call.Use = nil

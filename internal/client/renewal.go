@@ -16,7 +16,7 @@ const (
 // renewable reports whether the lease is to be renewed: its record was shown, something depends
 // on it, and it is not to run out.
 func (l *lease) renewable() bool {
-	if l.reports > 0 || l.opened == neverShown || l.runsOut() || len(l.calls) == 0 && len(l.holds) == 0 {
+	if l.reports > 0 || l.opened == neverShown || l.runsOut() || l.silent() || len(l.calls) == 0 && len(l.holds) == 0 {
 		return false
 	}
 	return len(l.holds) == 0 || !l.holds[0].fixed
@@ -115,6 +115,7 @@ func (l *lease) answered(a message.Answer) {
 			l.deliver(h)
 		}
 	}
+	l.client.heard()
 	l.client.wakeAt(min(l.renewAt, l.until))
 }
 

@@ -14,7 +14,13 @@ type Session struct {
 	Own bool          // the node's own
 	TTL time.Duration // of its leases
 
+	Guest string // the name of the guest that this node carries (P40); else empty
+
 	Owner any // the driver's
+
+	// The client's, of a guest's session:
+	carrier uint64        // the number of this node as the guest's carrier; zero until the guest's home shard has given it
+	heard   time.Duration // when the guest made its last request
 
 	mu  sync.Mutex
 	err error

@@ -54,12 +54,20 @@ func newShardClient(c *Client, number int) *shardClient {
 func (s *shardClient) leaseFor(session *Session, fixed bool) *lease {
 	l := s.current[session]
 	if fixed || l == nil || !l.fresh() {
-		l = newLease(s, session, fixed)
-		s.leases = append(s.leases, l)
-		s.byNumber[l.id.Number] = l
-		if !fixed {
-			s.current[session] = l
+		if l = s.newLease(session, fixed); l.ofGuest() {
+			l.carriesFirst()
 		}
+	}
+	return l
+}
+
+// newLease returns another lease for a session.
+func (s *shardClient) newLease(session *Session, fixed bool) *lease {
+	l := newLease(s, session, fixed)
+	s.leases = append(s.leases, l)
+	s.byNumber[l.id.Number] = l
+	if !fixed {
+		s.current[session] = l
 	}
 	return l
 }
@@ -93,12 +101,14 @@ func (s *shardClient) command(c *Call) shard.Command {
 		switch {
 		case c.reports:
 			return s.report(c, base)
+		case q.Claim:
+			return shard.Claim{Call: base, Key: q.Key, Tag: q.Tag}
 		case q.Operation != nil:
-			return shard.Begin{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Operation: *q.Operation}
+			return q.tagged(shard.Begin{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Operation: *q.Operation})
 		}
 		a := shard.Acquire{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Kind: q.kind(), Try: q.Try, Value: q.Value}
 		a.Weight, a.Capacity = q.Share()
-		return a
+		return q.tagged(a)
 	case Cancel:
 		return shard.Cancel{Call: base, TTL: l.ttl, Name: name, Target: c.target}
 	case Unlock:
@@ -117,6 +127,8 @@ func (s *shardClient) command(c *Call) shard.Command {
 		return shard.Fix{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Hold: c.Length}
 	case Report:
 		return s.report(c, base)
+	case Carry:
+		return l.carryOf(c, base)
 	}
 	return shard.Close{Session: l.id, Number: c.number}
 }
@@ -249,6 +261,8 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 		}
 	case shard.Done:
 		switch {
+		case c.Kind == Lock && c.Request.Claim:
+			l.claimed(c, e.Token)
 		case c.Kind == Lock:
 			s.abandon(c, fault.ErrLost) // nothing grants it any more
 		case c.Kind == Unlock && e.Token != 0:
@@ -399,6 +413,9 @@ func (s *shardClient) abandon(c *Call, cause error) {
 	l := c.lease
 	switch {
 	case c.over:
+	case c.Kind == Hear:
+		s.client.hears = slices.DeleteFunc(s.client.hears, func(o *Call) bool { return o == c })
+		s.client.finish(c, cause)
 	case c.Kind == Ask:
 		s.asks = slices.DeleteFunc(s.asks, func(o *Call) bool { return o == c })
 		s.client.finish(c, cause)

@@ -57,6 +57,8 @@ var (
 	ErrQuiet = errors.New("mesh: the quiet time is not over")
 	// ErrInUse: an operation that is to run alone, on a resource that is used.
 	ErrInUse = errors.New("mesh: the resource is used")
+	// ErrNotHeld: what a guest claims it has not asked for, or its end is forgotten.
+	ErrNotHeld = errors.New("mesh: not held")
 	// ErrLost: the lease ended before the release.
 	ErrLost = errors.New("mesh: lock lost")
 	// ErrNoQuorum: no majority answers: of the shard's replicas, or of the core.

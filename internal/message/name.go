@@ -78,6 +78,12 @@ func CommandName(cmd shard.Command) string {
 		return fmt.Sprintf("drop %s stamp %d", c.Key, c.Stamp)
 	case shard.Report:
 		return fmt.Sprintf("report %s token %d", c.Key, c.Token)
+	case shard.Carry:
+		return "carry " + c.Guest
+	case shard.Claim:
+		return fmt.Sprintf("claim %s of %s", c.Tag, c.Key)
+	case shard.Tagged:
+		return CommandName(c.Command)
 	case shard.Fix:
 		return fmt.Sprintf("fix %s token %d", c.Key, c.Token)
 	}
@@ -106,7 +112,7 @@ func resultName(e *shard.Event, request string) string {
 }
 
 // past has the word for a command that was carried out.
-var past = map[string]string{"end": "ended", "fail": "failed", "drop": "dropped", "unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed"}
+var past = map[string]string{"end": "ended", "fail": "failed", "drop": "dropped", "unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed", "carry": "carried"}
 
 func raftName(m *raftpb.Message) string {
 	kind := strings.TrimPrefix(m.GetType().String(), "Msg")

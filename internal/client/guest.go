@@ -1,0 +1,150 @@
+package client
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// The session of a guest (P40) is that of a caller outside the mesh, which this node carries. It differs from a user's
+// session in three ways. In each shard a Carry comes before anything else, and the shard refuses it once another node
+// carries the guest on. The session is renewed only when the guest was heard. And its requests have tags, under which
+// this node, or the next one, claims what the guest asked for through an earlier one.
+
+// ofGuest reports whether the lease is one of a guest's session.
+func (l *lease) ofGuest() bool { return l.session.Guest != "" }
+
+// carry carries a guest on in a shard, for a caller.
+func (s *shardClient) carry(c *Call) {
+	switch l, err := s.current[c.Session], c.Session.Err(); {
+	case err != nil:
+		s.client.finish(c, err)
+	case l != nil && l.carried:
+		s.client.finish(c, nil)
+	case l != nil:
+		s.request(c, l) // beside the one under way
+	default:
+		s.request(c, s.newLease(c.Session, false))
+	}
+}
+
+// carriesFirst begins a lease of a guest.
+func (l *lease) carriesFirst() {
+	c := &Call{Kind: Carry, Shard: l.shard.shard}
+	l.put(c)
+	l.shard.send(c)
+}
+
+// carryOf returns the command of a Carry.
+func (l *lease) carryOf(c *Call, base shard.Call) shard.Carry {
+	return shard.Carry{Call: base, TTL: l.ttl, Guest: l.session.Guest, Carrier: l.session.carrier, Only: c.Only}
+}
+
+// carries: the table has answered a Carry.
+func (l *lease) carries(c *Call, err error) {
+	switch {
+	case err != nil && c.Only && !l.carried:
+		c.None = true
+		l.client.finish(c, nil)
+		if len(l.calls) == 0 {
+			l.shard.withdraw(l) // there is no record
+		} else if !slices.ContainsFunc(l.inOrder(), func(c *Call) bool { return c.Kind == Carry }) {
+			l.carriesFirst() // something was asked for meanwhile
+		}
+	case err != nil:
+		l.client.finish(c, err)
+		if l.session.End(fault.ErrLost) { // another node carries the guest on
+			l.client.emit(SessionLost{l.session})
+		}
+		if l.kept() {
+			l.lose(true)
+		}
+	default:
+		l.carried = true
+		if l.session.carrier == 0 {
+			l.session.carrier = c.stamp
+		}
+		l.client.finish(c, nil)
+		l.sendUnanswered()
+	}
+}
+
+// tagged returns a command that asks for q, with its tag, if it has one.
+func (q *Request) tagged(cmd shard.Command) shard.Command {
+	if q.Tag == "" {
+		return cmd
+	}
+	return shard.Tagged{Command: cmd, Tag: q.Tag}
+}
+
+// hear: the guest has made a request. The call is finished once every lease of the session is confirmed to have been
+// renewed less than a third of its TTL before.
+func (c *Client) hear(call *Call) {
+	s := call.Session
+	if err := s.Err(); err != nil {
+		c.finish(call, err)
+		return
+	}
+	s.heard, call.first = c.now, c.now
+	c.hears = append(c.hears, call)
+	c.each(func(l *lease) {
+		if l.session == s && l.renewable() && c.now >= l.renewAt {
+			l.renew()
+		}
+	})
+	c.heard()
+}
+
+// heard finishes those of the guests' calls that need not wait any more.
+func (c *Client) heard() {
+	c.hears = slices.DeleteFunc(c.hears, func(call *Call) bool {
+		if err := call.Session.Err(); err != nil {
+			c.finish(call, err)
+			return true
+		}
+		fresh := true
+		c.each(func(l *lease) {
+			if l.session == call.Session && l.renewable() && call.first >= l.from+l.ttl/3 {
+				fresh = false
+			}
+		})
+		if fresh {
+			c.finish(call, nil)
+		}
+		return fresh
+	})
+}
+
+// silent reports whether the lease is not to be renewed, as its guest was not heard since it was.
+func (l *lease) silent() bool { return l.ofGuest() && l.session.heard <= l.from }
+
+// Until returns until when a guest may believe in all that its session holds, and in its places in queues; now, if it has ended.
+func (c *Client) Until(s *Session) time.Duration {
+	if s.Err() != nil {
+		return c.now
+	}
+	until := c.now + s.TTL
+	c.each(func(l *lease) {
+		if l.session == s && l.begun && (len(l.holds) > 0 || len(l.calls) > 0) {
+			until = min(until, l.until)
+		}
+	})
+	return max(until, c.now)
+}
+
+// claimed handles the end of a request that a guest claims.
+func (l *lease) claimed(c *Call, token uint64) {
+	c.Ended, c.stamp = true, token
+	l.acknowledge(c.number)
+	l.confirmed(c, nil)
+}
+
+// errorOfClaim is what a claim is told that the table has refused.
+func errorOfClaim(c *Call, err error) error {
+	if c.Request.Claim && err == fault.ErrLost {
+		return fault.ErrNotHeld
+	}
+	return err
+}

@@ -1,0 +1,286 @@
+package client
+
+import (
+	"testing"
+
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/shard"
+)
+
+func guestSession() *Session {
+	s := NewSession(false, benchTTL)
+	s.Guest = "gus"
+	return s
+}
+
+// carried is the word that this node carries the guest.
+func carried(request Send, carrier uint64) message.Message {
+	return told(request, message.Reply{Event: shard.Event{What: shard.Done, Token: carrier}, Revision: carrier})
+}
+
+// carries starts a Carry in a shard.
+func (b *bench) carries(shard int, s *Session, only bool) *Call {
+	b.tb.Helper()
+	c := &Call{Kind: Carry, Shard: shard, Session: s, Only: only}
+	b.do(Start{c})
+	return c
+}
+
+// hearsGuest says that a guest has made a request.
+func (b *bench) hearsGuest(s *Session) *Call {
+	b.tb.Helper()
+	c := &Call{Kind: Hear, Session: s}
+	b.do(Start{c})
+	return c
+}
+
+// visits returns the session of a guest that this node carries as number 6, in shard 0.
+func (b *bench) visits() *Session {
+	b.tb.Helper()
+	s := guestSession()
+	c := b.carries(0, s, false)
+	b.hears(nodeB, carried(b.expect("2: carry gus"), 6))
+	if !c.over || c.Err != nil || c.None {
+		b.tb.Fatalf("the guest is not carried: %v, %v", c.Err, c.None)
+	}
+	return s
+}
+
+func named(q Request, tag string) Request {
+	q.Tag = tag
+	return q
+}
+
+// Promise: P40: in each shard a Carry comes first, with the number that the guest's home has given.
+func TestAGuestIsCarried(t *testing.T) {
+	b := newBench(t, 2)
+	b.hearsOf(1, nodeB, serves(benchTerm))
+	s := b.visits()
+	h := b.holds(s, named(Request{Key: "k"}, "x"), 7)
+	if h.Err() != nil {
+		t.Error(h.Err())
+	}
+	c := b.asksOf(1, s, named(Request{Key: "l"}, "x"))
+	first := b.expect("2: carry gus")
+	if cmd := commandOf(first).(shard.Carry); cmd.Carrier != 6 || cmd.Only || cmd.Guest != "gus" || cmd.TTL != benchTTL {
+		t.Errorf("%+v", cmd)
+	}
+	b.pass(benchTTL / 20)
+	for _, again := range b.takes() { // nothing else is sent before the answer
+		if _, ok := commandOf(again).(shard.Carry); !ok {
+			t.Errorf("sent %v", words(again))
+		}
+	}
+	b.hearsOf(1, nodeB, carried(first, 0))
+	then := b.expect("2: lock l")
+	if cmd := commandOf(then).(shard.Tagged); cmd.Tag != "x" {
+		t.Errorf("the tag is %q", cmd.Tag)
+	}
+	b.hearsOf(1, nodeB, granted(then, 8))
+	if !c.over || c.Err != nil {
+		t.Errorf("the lock: %v, %v", c.over, c.Err)
+	}
+	if c := b.carries(0, s, false); !c.over || c.Err != nil {
+		t.Errorf("a shard in which it is carried: %v, %v", c.over, c.Err)
+	}
+}
+
+// Promise: P40: where another node carries the guest on, the session is lost as a whole.
+func TestAGuestIsCarriedOnElsewhere(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		when func(b *bench, s *Session)
+	}{
+		{"as it is carried", func(b *bench, s *Session) {
+			b.carries(1, s, false)
+			b.hearsOf(1, nodeB, refused(b.expect("2: carry gus"), shard.Lost, 9))
+		}},
+		{"as something is asked for", func(b *bench, s *Session) {
+			c := b.asksOf(1, s, named(Request{Key: "l"}, "x"))
+			b.hearsOf(1, nodeB, refused(b.expect("2: carry gus"), shard.Lost, 9))
+			if !c.over || c.Err != fault.ErrLost {
+				b.tb.Errorf("what was asked for: %v, %v", c.over, c.Err)
+			}
+		}},
+		{"as it is renewed", func(b *bench, s *Session) {
+			b.pass(benchTTL / 2)
+			b.hearsGuest(s)
+			b.hears(nodeB, unknown(b.expect("2: renewal"), 9))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, 2)
+			b.hearsOf(1, nodeB, serves(benchTerm))
+			s := b.visits()
+			h := b.holds(s, named(Request{Key: "k"}, "x"), 7)
+			tt.when(b, s)
+			if s.Err() != fault.ErrLost || h.Err() != fault.ErrLost || b.leases() > 0 {
+				t.Errorf("the session: %v, its hold: %v, %d leases", s.Err(), h.Err(), b.leases())
+			}
+		})
+	}
+}
+
+// A shard in which there is nothing to carry on has no record of the guest.
+func TestNothingToCarryOn(t *testing.T) {
+	b := newBench(t, 2)
+	b.hearsOf(1, nodeB, serves(benchTerm))
+	s := b.visits()
+	c := b.carries(1, s, true)
+	first := b.expect("2: carry gus")
+	if !commandOf(first).(shard.Carry).Only {
+		t.Error("a record would be opened")
+	}
+	b.hearsOf(1, nodeB, refused(first, shard.Lost, 9))
+	if !c.over || c.Err != nil || !c.None || b.leases() != 1 || s.Err() != nil {
+		t.Errorf("the Carry: %v, %v, %v; %d leases; %v", c.over, c.Err, c.None, b.leases(), s.Err())
+	}
+
+	// Something is asked for while that is found out.
+	c = b.carries(1, s, true)
+	first = b.expect("2: carry gus")
+	l := b.asksOf(1, s, named(Request{Key: "l"}, "x"))
+	b.expects()
+	b.hearsOf(1, nodeB, refused(first, shard.Lost, 9))
+	second := b.expect("2: carry gus")
+	if commandOf(second).(shard.Carry).Only || !c.None {
+		t.Error("nothing is carried for what was asked for")
+	}
+	b.hearsOf(1, nodeB, carried(second, 0))
+	b.hearsOf(1, nodeB, granted(b.expect("2: lock l"), 10))
+	if !l.over || l.Err != nil {
+		t.Errorf("the lock: %v, %v", l.over, l.Err)
+	}
+}
+
+// Promise: P40: a guest's session is renewed when the guest was heard, and not else.
+func TestAGuestIsRenewedWhenHeard(t *testing.T) {
+	b := newBench(t)
+	s := b.visits()
+	begun := b.now
+	h := b.holds(s, named(Request{Key: "k"}, "x"), 7)
+	b.pass(benchTTL / 2)
+	b.expects() // nobody was heard
+	c := b.hearsGuest(s)
+	heard := b.now
+	if c.over {
+		t.Error("the guest is answered before its lease is renewed")
+	}
+	b.hears(nodeB, alive(b.expect("2: renewal"), 8))
+	if !c.over || c.Err != nil || h.Deadline() != heard+believed(benchTTL) || b.client.Until(s) != h.Deadline() {
+		t.Errorf("the guest is answered: %v, %v; its hold until %v, all until %v", c.over, c.Err, h.Deadline(), b.client.Until(s))
+	}
+	if c := b.hearsGuest(s); !c.over || c.Err != nil {
+		t.Error("a lease that was just renewed is renewed again")
+	}
+	b.expects()
+	b.pass(benchTTL/3 - 1)
+	b.expects()
+	b.pass(1) // it was heard after that renewal was sent
+	if b.now == heard+benchTTL/3 {
+		b.expects()
+	}
+	b.until(h.Deadline())
+	if h.Err() != fault.ErrLost || s.Err() != fault.ErrLost {
+		t.Errorf("silent since %v, it ends: %v, %v", begun, h.Err(), s.Err())
+	}
+}
+
+// A guest that is heard while an answer is late waits for it, and hears of a loss.
+func TestAGuestWaitsForItsRenewal(t *testing.T) {
+	b := newBench(t)
+	s := b.visits()
+	b.holds(s, named(Request{Key: "k"}, "x"), 7)
+	b.pass(benchTTL / 2)
+	c, d := b.hearsGuest(s), b.hearsGuest(s)
+	b.expect("2: renewal")
+	b.pass(benchTTL)
+	b.takes()
+	if !c.over || c.Err != fault.ErrLost || !d.over || d.Err != fault.ErrLost {
+		t.Errorf("%v, %v; %v, %v", c.over, c.Err, d.over, d.Err)
+	}
+	if e := b.hearsGuest(s); !e.over || e.Err != fault.ErrLost {
+		t.Errorf("afterwards: %v, %v", e.over, e.Err)
+	}
+	if until := b.client.Until(s); until != b.now {
+		t.Errorf("until %v, and it is %v", until, b.now)
+	}
+}
+
+// A guest that gives up its wait is answered so.
+func TestAGuestGoesAway(t *testing.T) {
+	b := newBench(t)
+	s := b.visits()
+	b.holds(s, named(Request{Key: "k"}, "x"), 7)
+	b.pass(benchTTL / 2)
+	c := b.hearsGuest(s)
+	b.expect("2: renewal")
+	b.do(Abandon{c, fault.ErrClosed})
+	if !c.over || c.Err != fault.ErrClosed {
+		t.Errorf("%v, %v", c.over, c.Err)
+	}
+	b.hears(nodeB, alive(Send{Message: &message.Renewal{}}, 8))
+}
+
+// Promise: P40: a claim asks for nothing.
+func TestClaims(t *testing.T) {
+	claim := Request{Key: "k", Tag: "x", Claim: true}
+	for _, tt := range []struct {
+		name  string
+		says  func(p Send) message.Message
+		check func(c *Call) bool
+	}{
+		{"what is held is held", func(p Send) message.Message { return granted(p, 7) }, func(c *Call) bool { return c.Err == nil && c.Hold != nil && c.Hold.Token == 7 && !c.Ended }},
+		{"what waits waits", func(p Send) message.Message { return queued(p, 7) }, func(c *Call) bool { return !c.over && c.Info.Queued }},
+		{"what has ended has", func(p Send) message.Message {
+			return told(p, message.Reply{Event: shard.Event{What: shard.Done, Token: 7}, Revision: 9})
+		}, func(c *Call) bool { return c.Err == nil && c.Hold == nil && c.Ended && c.stamp == 7 }},
+		{"what is not known is not", func(p Send) message.Message { return refused(p, shard.Lost, 9) }, func(c *Call) bool { return c.Err == fault.ErrNotHeld }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			c := b.asks(b.visits(), claim)
+			b.hears(nodeB, tt.says(b.expect("2: claim x of k")))
+			if !tt.check(c) {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
+// Promise: P40, C8: in the next generation the guest is carried first, and then its places are reported, with their tags.
+func TestAGuestIsReported(t *testing.T) {
+	b := newBench(t)
+	s := b.visits()
+	b.holds(s, named(Request{Key: "k"}, "x"), 7)
+	waits := b.asks(s, named(Request{Key: "l"}, "y"))
+	b.hears(nodeB, told(b.expect("2: lock l"), message.Reply{Event: shard.Event{What: shard.Queued, Entered: 8}, Revision: 8}))
+	b.do(Generation{Shard: 0, Name: 2})
+	b.takes()
+	in := func(m message.Message) message.Message {
+		switch m := m.(type) {
+		case *message.Reply:
+			m.Generation = 2
+		case *message.Serving:
+			m.Generation = 2
+		}
+		return m
+	}
+	b.hears(nodeB, in(serves(benchTerm)))
+	first := b.expect("2: carry gus")
+	if cmd := commandOf(first).(shard.Carry); cmd.Carrier != 6 {
+		t.Errorf("%+v", cmd)
+	}
+	b.hears(nodeB, in(carried(first, 6)))
+	all := b.expects("2: report l token 0", "2: report k token 7")
+	for i, tag := range []string{"y", "x"} {
+		if cmd, ok := commandOf(all[i]).(shard.Tagged); !ok || cmd.Tag != tag {
+			t.Errorf("%+v", commandOf(all[i]))
+		}
+	}
+	b.hears(nodeB, in(queued(all[0], 9)), in(granted(all[1], 7)))
+	if waits.over || s.Err() != nil {
+		t.Errorf("the one that waits: %v; the session: %v", waits.Err, s.Err())
+	}
+}
