@@ -39,6 +39,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/bridge"
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/node"
@@ -154,6 +155,15 @@ func (n *Node) Name() string {
 }
 
 func (n *Node) isZero() bool { return n == nil || n.node == nil }
+
+func init() {
+	bridge.NodeOf = func(n any) *node.Node {
+		if n := n.(*Node); !n.isZero() {
+			return n.node
+		}
+		return nil
+	}
+}
 
 // Addr returns the host and port at which other nodes reach the node; "" for a node of [WithClientOnly].
 func (n *Node) Addr() string {

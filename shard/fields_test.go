@@ -22,8 +22,9 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireFix: Fix{}, wireClose: Close{},
 		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{}, wireReport: Report{}, wireCalm: Calm{},
 		wireBegin: Begin{}, wireEnd: End{}, wireDrop: Drop{}, wireWalk: Walk{}, wireRemember: Remember{},
+		wireCarry: Carry{}, wireClaim: Claim{},
 	} {
-		if kind == 0 {
+		if cmd == nil {
 			continue
 		}
 		v := reflect.New(reflect.TypeOf(cmd)).Elem()

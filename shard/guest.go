@@ -111,10 +111,9 @@ func (t *Table) takeOver(s, was *session, out []Event) []Event {
 	s.guest.tagged, s.guest.finished = was.guest.tagged, was.guest.finished
 	for _, r := range was.requestsInOrder() {
 		t.keepEntry(r.entry)
-		r.session, r.number = s, carriedOn+s.guest.taken
+		t.rename(r, s, carriedOn+s.guest.taken)
 		s.guest.taken++
 		s.seen.add(r.number)
-		s.requests[r.number] = r
 		if r.token != 0 {
 			s.holds[r.token] = r
 		}
@@ -177,13 +176,24 @@ func (t *Table) claim(r *request, number uint64, out []Event) []Event {
 	t.keepEntry(r.entry)
 	delete(s.requests, r.number)
 	delete(s.results, r.number)
-	r.number = number
-	s.requests[number] = r
+	t.rename(r, s, number)
 	if r.token == 0 {
 		return append(out, t.queued(r))
 	}
 	s.results[number] = result{what: Granted, token: r.token}
 	return append(out, Event{What: Granted, Session: s.id, Number: number, Token: r.token})
+}
+
+// rename makes a request that of a session, under a number.
+func (t *Table) rename(r *request, s *session, number uint64) {
+	was, wasNumber := r.session.id, r.number
+	r.session, r.number = s, number
+	s.requests[number] = r
+	if t.observe != nil {
+		d := t.decision(Renamed, r)
+		d.Was, d.WasNumber = was, wasNumber
+		t.observe(d)
+	}
 }
 
 // reclaim carries out a Claim.
@@ -241,7 +251,9 @@ func (a *Tagged) fields(c *wire.Codec) { tag(c, &a.Tag) }
 
 // read reads the command that has the tag.
 func (a *Tagged) read(c *wire.Codec) {
-	switch a.Command = readCommand(&c.Reader, false); cmd := a.Command.(type) {
+	a.Command = readCommand(&c.Reader, false)
+	c.Raw(nil)
+	switch cmd := a.Command.(type) {
 	case Acquire, Begin:
 	case Report:
 		c.Check(cmd.Hold == 0 && !cmd.Uses, "a tag of what a guest does not report")

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockmesh/mesh/internal/wire"
 )
 
 // Nodes ann, bob and cid carry the guest gus, each in a session of its own.
@@ -182,6 +184,37 @@ func TestGuestsAreReported(t *testing.T) {
 				t.Errorf("the guest: %s\nwant:      %s", got, tt.state)
 			}
 		})
+	}
+}
+
+// A tag is of an Acquire, a Begin, or the Report of a place.
+func TestTagsOnTheirWay(t *testing.T) {
+	report := Report{Call: call("ann", 2), TTL: ttl, Name: "ann", Key: "k", Weight: Whole, Capacity: Whole}
+	fixed := report
+	fixed.Hold = ttl
+	for _, tt := range []struct {
+		cmd   Command
+		valid bool
+	}{
+		{tagged(lock("ann", 2, "k"), "x"), true},
+		{tagged(pull("ann", 2), strings.Repeat("x", MaxTag)), true},
+		{tagged(report, "x"), true},
+		{tagged(fixed, "x"), false},
+		{tagged(uses("ann", 2, 7), "x"), false},
+		{tagged(lock("ann", 2, "k"), ""), false},
+		{tagged(lock("ann", 2, "k"), strings.Repeat("x", MaxTag+1)), false},
+		{tagged(release("ann", 2, "k", 7), "x"), false},
+		{tagged(tagged(lock("ann", 2, "k"), "x"), "x"), false},
+		{claim("ann", 2, "k", ""), false},
+		{Carry{Call: call("ann", 1), TTL: ttl}, false},
+	} {
+		r := wire.NewReader(AppendCommand(nil, tt.cmd))
+		got := ReadCommand(r)
+		if valid := r.End() == nil; valid != tt.valid {
+			t.Errorf("%+v: %v", tt.cmd, r.Err())
+		} else if valid && fmt.Sprint(got) != fmt.Sprint(tt.cmd) {
+			t.Errorf("%+v came back as %+v", tt.cmd, got)
+		}
 	}
 }
 

@@ -64,6 +64,16 @@ type Decision struct {
 	Settling bool   // the table grants nothing yet (P27)
 	Reported bool   // Entered: it waited already in an earlier table (C8)
 	Earlier  uint64 // and entered its queue there at this revision; zero: unknown
+
+	Was       SessionID // Renamed: whose it was before
+	WasNumber uint64    // and under which number
+}
+
+func (t *Table) decision(what DecisionKind, r *request) Decision {
+	return Decision{
+		What: what, Revision: t.revision, Key: r.entry.key, Session: r.session.id, Number: r.number, Token: r.token, Weight: r.weight,
+		Capacity: r.entry.capacity, Settling: t.settles != 0, Reported: r.reported, Earlier: r.entered,
+	}
 }
 
 // DecisionKind says what the table did.
@@ -77,12 +87,13 @@ const (
 	Withdrawn                         // it left the queue without a grant
 	Declined                          // it was a Try, and would have had to wait
 	Resumed                           // it holds the key as it did in an earlier table (C8)
+	Renamed                           // it belongs to another session now, or has another number (P40)
 )
 
 // report calls the observer, if there is one.
 func (t *Table) report(what DecisionKind, r *request) {
 	if t.observe != nil {
-		t.observe(Decision{what, t.revision, r.entry.key, r.session.id, r.number, r.token, r.weight, r.entry.capacity, t.settles != 0, r.reported, r.entered})
+		t.observe(t.decision(what, r))
 	}
 }
 
@@ -279,7 +290,7 @@ func (t *Table) acquire(c Acquire, tag string, out []Event) []Event {
 	}
 	if refuse != 0 {
 		if (refuse == Locked || refuse == Quiet) && t.observe != nil {
-			t.observe(Decision{Declined, t.revision, c.Key, s.id, c.Number, 0, c.Weight, e.capacity, t.settles != 0, false, 0})
+			t.observe(Decision{What: Declined, Revision: t.revision, Key: c.Key, Session: s.id, Number: c.Number, Weight: c.Weight, Capacity: e.capacity, Settling: t.settles != 0})
 		}
 		out = append(out, t.refused(s, c.Number, refuse, e))
 		t.sweep(e)

@@ -148,3 +148,11 @@ func errorOfClaim(c *Call, err error) error {
 	}
 	return err
 }
+
+// Token returns the token of what a Lock has found: of its hold, or of what it claims.
+func (c *Call) Token() uint64 {
+	if c.Hold != nil {
+		return c.Hold.Token
+	}
+	return c.stamp
+}

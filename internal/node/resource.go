@@ -18,7 +18,7 @@ import (
 // hold is the use of a pull, and nil after another operation. On an error nothing is held, and the WaitInfo says what
 // was known.
 func (s *Session) Operate(ctx context.Context, req client.Request) (h *Hold, skipped bool, info *client.WaitInfo, err error) {
-	if s.node.clients == nil {
+	if s.node.clients == nil || s.life.Guest != "" {
 		return s.acquire(ctx, req)
 	}
 	runs := s.calls(env.Ask{Key: req.Key, Weight: 1, Capacity: 1})

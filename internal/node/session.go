@@ -56,7 +56,7 @@ func (s *Session) over() {
 // Acquire waits until it holds what req asks for, or until ctx ends. On an error nothing
 // is held, and the WaitInfo says what was known.
 func (s *Session) Acquire(ctx context.Context, req client.Request) (*Hold, *client.WaitInfo, error) {
-	if s.node.clients == nil {
+	if s.node.clients == nil || s.life.Guest != "" { // what a guest believes, its node does not know
 		return s.hold(ctx, req)
 	}
 	weight, capacity := req.Share()

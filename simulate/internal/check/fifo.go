@@ -154,6 +154,8 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 		}
 		k.granted, k.token, k.who = p, d.Token, r
 		f.holds(name, k, r, d, p.at)
+	case shard.Renamed:
+		f.renamed(name, k, requestName{d.Was, d.WasNumber}, r)
 	case shard.Resumed:
 		if k.who != (requestName{}) {
 			f.world.Fail(fmt.Errorf("C8 reports: shard %d gives %q back to %s with token %d, and has granted it with token %d", name.Shard, d.Key, f.named(r), d.Token, k.token))
@@ -167,6 +169,27 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 			Kind: timeline.Depth, Host: f.h.inside.leaders.host(name),
 			Shard: name.Shard, Key: d.Key, Depth: depth,
 		})
+	}
+}
+
+// renamed: a request is that of another session now, as another node carries its guest (P40), or has another number.
+func (f *fifo) renamed(name ShardName, k *keyQueue, was, r requestName) {
+	if p, ok := k.place[was]; ok {
+		delete(k.place, was)
+		k.place[r] = p
+	}
+	if g, ok := k.held[was]; ok {
+		delete(k.held, was)
+		if k.held[r] = g; g.told != nil {
+			g.told.owner = r.owner()
+		}
+		f.h.inside.late.released(name, was)
+		if !k.over {
+			f.h.inside.late.granted(name, k.key, r)
+		}
+	}
+	if k.who == was {
+		k.who = r
 	}
 }
 
@@ -205,7 +228,7 @@ func (f *fifo) begun(now ShardName) {
 
 var verbs = [...]string{
 	shard.Entered: "queued", shard.Admitted: "granted", shard.Finished: "released", shard.Withdrawn: "dropped",
-	shard.Declined: "refused", shard.Resumed: "resumed",
+	shard.Declined: "refused", shard.Resumed: "resumed", shard.Renamed: "renamed",
 }
 
 // named says whose request it is.

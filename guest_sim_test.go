@@ -1,0 +1,128 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/internal/bridge"
+	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/node"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// carry carries a guest on a host.
+func (w *trial) carry(host, guest string) (s *node.Session) {
+	w.t.Helper()
+	w.at(host, func(ctx context.Context, n *mesh.Node) {
+		var err error
+		if s, err = bridge.NodeOf(n).Carry(ctx, guest, w.ttl); err != nil {
+			w.t.Errorf("%s carries %s: %v", host, guest, err)
+		}
+	})
+	return s
+}
+
+// Promise: P40: when the node that carries a guest is killed, another one has what the guest holds, under the same token, as
+// long as its lease lasts; and its place in a queue.
+func TestAGuestChangesItsServer(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 21}, 10*time.Second, 5)
+	held := w.keyWhere(func(r []string) bool { return r[0] != "a" })
+	awaited := held + ", awaited"
+	other := w.lock("e", awaited)
+	s := w.carry("a", "gus")
+	lock := client.Request{Key: held, Tag: "lock"}
+	wait := client.Request{Key: awaited, Tag: "lock"}
+	var token uint64
+	w.at("a", func(ctx context.Context, _ *mesh.Node) {
+		h, _, err := s.Acquire(ctx, lock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token = h.Token()
+	})
+	w.Host("a").Go("waits", func(ctx context.Context) { _, _, _ = s.Acquire(ctx, wait) })
+	w.pass(time.Second)
+	first := w.begin("d", func(ctx context.Context, n *mesh.Node) { // comes after the guest
+		if l, err := n.Lock(ctx, awaited); err == nil {
+			w.check(l.Unlock(ctx))
+		}
+	})
+	w.pass(time.Second)
+	w.Host("a").Crash()
+	w.pass(2 * time.Second)
+
+	s = w.carry("d", "gus")
+	w.at("d", func(ctx context.Context, _ *mesh.Node) {
+		lease, err := s.Heard(ctx)
+		w.check(err)
+		w.between("the lease", lease, 2*w.ttl/3, w.ttl)
+		c, _, err := s.Claim(ctx, lock)
+		if err != nil || c.Hold == nil || c.Token != token {
+			t.Errorf("claimed %+v, %v, want token %d", c, err, token)
+			return
+		}
+		if _, _, err := s.Claim(ctx, client.Request{Key: held, Tag: "another"}); !errors.Is(err, fault.ErrNotHeld) {
+			t.Errorf("what it did not ask for: %v", err)
+		}
+		w.check(c.Hold.Release(ctx))
+		if c, _, err = s.Claim(ctx, lock); err != nil || !c.Ended || c.Token != token {
+			t.Errorf("after it is unlocked: %+v, %v", c, err)
+		}
+	})
+	if !w.free("e", held) {
+		t.Error("the key is not free")
+	}
+	w.check(w.unlock("e", other, time.Second))
+	w.at("d", func(ctx context.Context, _ *mesh.Node) {
+		c, _, err := s.Claim(ctx, wait)
+		if err != nil || c.Hold == nil {
+			t.Errorf("its place in the queue: %+v, %v", c, err)
+			return
+		}
+		w.check(c.Hold.Release(ctx))
+	})
+	first()
+}
+
+// Promise: P40: the node that carried a guest loses it, and what it holds, to the next one.
+func TestAGuestLeavesItsServer(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 22}, 10*time.Second, 3)
+	key := w.ledBy("b")
+	s := w.carry("a", "gus")
+	lock := client.Request{Key: key, Tag: "lock"}
+	var before *node.Hold
+	w.at("a", func(ctx context.Context, _ *mesh.Node) {
+		var err error
+		before, _, err = s.Acquire(ctx, lock)
+		w.check(err)
+	})
+	if before == nil {
+		t.Fatal(w.Timeline())
+	}
+	next := w.carry("c", "gus")
+	w.at("c", func(ctx context.Context, _ *mesh.Node) {
+		c, _, err := next.Claim(ctx, lock)
+		if err != nil || c.Token != before.Token() {
+			t.Errorf("%+v, %v", c, err)
+		}
+	})
+	w.at("a", func(ctx context.Context, _ *mesh.Node) {
+		simulate.Sleep(ctx, w.ttl/2)
+		if _, err := s.Heard(ctx); !errors.Is(err, mesh.ErrLost) {
+			t.Errorf("the earlier carrier is heard: %v", err)
+		}
+	})
+	w.until("the earlier carrier loses it", w.ttl, func() bool { return before.Err() != nil })
+	w.pass(w.ttl / 4)
+	if w.free("b", key) {
+		t.Error("the key is free before the lease of the next carrier is over")
+	}
+	w.pass(w.ttl)
+	if !w.free("b", key) {
+		t.Error("the guest is silent for longer than its lease, and the key is not free")
+	}
+}
