@@ -60,16 +60,16 @@ func TestAGuestChangesItsServer(t *testing.T) {
 		lease, err := s.Heard(ctx)
 		w.check(err)
 		w.between("the lease", lease, 2*w.ttl/3, w.ttl)
-		c, _, err := s.Claim(ctx, lock)
+		c, err := s.Claim(ctx, lock)
 		if err != nil || c.Hold == nil || c.Token != token {
 			t.Errorf("claimed %+v, %v, want token %d", c, err, token)
 			return
 		}
-		if _, _, err := s.Claim(ctx, client.Request{Key: held, Tag: "another"}); !errors.Is(err, fault.ErrNotHeld) {
+		if _, err := s.Claim(ctx, client.Request{Key: held, Tag: "another"}); !errors.Is(err, fault.ErrNotHeld) {
 			t.Errorf("what it did not ask for: %v", err)
 		}
 		w.check(c.Hold.Release(ctx))
-		if c, _, err = s.Claim(ctx, lock); err != nil || !c.Ended || c.Token != token {
+		if c, err = s.Claim(ctx, lock); err != nil || !c.Ended || c.Token != token {
 			t.Errorf("after it is unlocked: %+v, %v", c, err)
 		}
 	})
@@ -78,7 +78,7 @@ func TestAGuestChangesItsServer(t *testing.T) {
 	}
 	w.check(w.unlock("e", other, time.Second))
 	w.at("d", func(ctx context.Context, _ *mesh.Node) {
-		c, _, err := s.Claim(ctx, wait)
+		c, err := s.Claim(ctx, wait)
 		if err != nil || c.Hold == nil {
 			t.Errorf("its place in the queue: %+v, %v", c, err)
 			return
@@ -105,7 +105,7 @@ func TestAGuestLeavesItsServer(t *testing.T) {
 	}
 	next := w.carry("c", "gus")
 	w.at("c", func(ctx context.Context, _ *mesh.Node) {
-		c, _, err := next.Claim(ctx, lock)
+		c, err := next.Claim(ctx, lock)
 		if err != nil || c.Token != before.Token() {
 			t.Errorf("%+v, %v", c, err)
 		}
@@ -125,4 +125,30 @@ func TestAGuestLeavesItsServer(t *testing.T) {
 	if !w.free("b", key) {
 		t.Error("the guest is silent for longer than its lease, and the key is not free")
 	}
+}
+
+// Promise: P40: a node that leaves keeps nothing of its guests, and takes nothing from them.
+func TestAServerLeaves(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 23}, 10*time.Second, 5)
+	key := w.keyWhere(func(r []string) bool { return r[0] != "a" })
+	s := w.carry("a", "gus")
+	lock := client.Request{Key: key, Tag: "lock"}
+	var token uint64
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		h, _, err := s.Acquire(ctx, lock)
+		w.check(err)
+		token = h.Token()
+		start := simulate.Now(ctx)
+		w.check(n.Leave(ctx))
+		w.between("Leave", simulate.Now(ctx)-start, 0, 5*time.Second)
+		if _, err := s.Heard(ctx); !errors.Is(err, mesh.ErrClosed) {
+			t.Errorf("the guest is heard: %v", err)
+		}
+	})
+	s = w.carry("c", "gus")
+	w.at("c", func(ctx context.Context, _ *mesh.Node) {
+		if c, err := s.Claim(ctx, lock); err != nil || c.Token != token {
+			t.Errorf("%+v, %v, want token %d", c, err, token)
+		}
+	})
 }

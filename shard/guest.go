@@ -215,7 +215,7 @@ func (t *Table) reclaim(c Claim, out []Event) []Event {
 			return append(out, t.resultOf(s, c.Number))
 		}
 	}
-	return append(out, t.refused(s, c.Number, Lost, nil))
+	return append(out, t.refused(s, c.Number, Lost, t.find(c.Key)))
 }
 
 // ended notes how a guest's request ended, other than by a Cancel.

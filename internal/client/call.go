@@ -95,6 +95,7 @@ type Request struct {
 
 	Tag   string // of a guest's: names it, among those for its key
 	Claim bool   // only if the guest has asked for it before
+	Held  uint64 // the token under which it holds that, by its own word: to be reported to a table that has lost it (C8)
 }
 
 // pulls reports whether the request makes its session use a resource.

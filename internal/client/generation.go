@@ -64,7 +64,7 @@ func (l *lease) goOver() {
 			if c.Hold != nil { // its caller does not have it yet
 				l.forget(c.Hold)
 			}
-			c.Hold, c.fixing, c.Skipped, c.reports = nil, false, false, c.entered != 0 && !c.Skipped
+			c.Hold, c.fixing, c.Skipped, c.reports = nil, false, false, c.Request.Held != 0 || c.entered != 0 && !c.Skipped
 			c.stamp, c.dropped = 0, 0 // the next table's stamps need not be later
 			c.askAgain()
 		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember, c.Kind == Carry:
@@ -156,7 +156,8 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 			r.Hold = c.lease.timeLeft(h)
 		}
 	} else {
-		r.Entered = c.entered
+		r.Entered, r.Token = c.entered, q.Held
+		r.Known = max(r.Known, r.Token)
 	}
 	r.Key, r.Kind, r.Value = q.Key, q.kind(), q.Value
 	if q.Operation != nil {

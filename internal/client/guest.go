@@ -141,9 +141,9 @@ func (l *lease) claimed(c *Call, token uint64) {
 	l.confirmed(c, nil)
 }
 
-// errorOfClaim is what a claim is told that the table has refused.
+// errorOfClaim is what a claim, or a hold that a guest says it has, is told if the table has refused it.
 func errorOfClaim(c *Call, err error) error {
-	if c.Request.Claim && err == fault.ErrLost {
+	if (c.Request.Claim || c.Request.Held != 0) && err == fault.ErrLost {
 		return fault.ErrNotHeld
 	}
 	return err

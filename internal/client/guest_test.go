@@ -284,3 +284,30 @@ func TestAGuestIsReported(t *testing.T) {
 		t.Errorf("the one that waits: %v; the session: %v", waits.Err, s.Err())
 	}
 }
+
+// Promise: P40, C8: a hold that only the guest knows of is reported, on its word.
+func TestAGuestSaysWhatItHolds(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		says func(p Send) message.Message
+		want error
+	}{
+		{"the table has lost it", func(p Send) message.Message { return granted(p, 5) }, nil},
+		{"the table has not, and knows of none", func(p Send) message.Message { return refused(p, shard.Late, 9) }, fault.ErrNotHeld},
+		{"another one has it", func(p Send) message.Message { return refused(p, shard.Lost, 9) }, fault.ErrNotHeld},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			c := b.asks(b.visits(), Request{Key: "k", Tag: "x", Held: 5})
+			p := b.expect("2: report k token 5")
+			if r := commandOf(p).(shard.Tagged).Command.(shard.Report); r.Known < 5 || r.Weight != shard.Whole {
+				t.Errorf("%+v", r)
+			}
+			b.hears(nodeB, tt.says(p))
+			if !c.over || c.Err != tt.want || (c.Err == nil) != (c.Hold != nil) {
+				t.Errorf("%v, %v, %v", c.over, c.Err, c.Hold)
+			}
+			b.expects()
+		})
+	}
+}

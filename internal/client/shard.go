@@ -78,6 +78,7 @@ func (s *shardClient) lock(c *Call) {
 		return
 	}
 	s.client.counters.Locks.Add(1)
+	c.reports = c.Request.Held != 0
 	s.request(c, s.leaseFor(c.Session, c.Request.MaxHold > 0))
 }
 
@@ -282,7 +283,7 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 	switch {
 	case e.Reason == shard.Reopen && l.reopens(c, revision):
 		return
-	case e.Reason == shard.Late && c.Kind == Lock:
+	case e.Reason == shard.Late && c.Kind == Lock && c.Request.Held == 0:
 		s.requestAnew(c) // it has lost its place
 		return
 	case e.Reason == shard.Reopen && (l.opened == neverShown || revision >= l.opened):

@@ -74,34 +74,96 @@ func (s *Session) Heard(ctx context.Context) (lease time.Duration, err error) {
 	if err := s.node.await(ctx, c); err != nil {
 		return 0, err
 	}
-	until := env.Never
+	return s.Lease(), s.Err()
+}
+
+// Lease returns for how long a guest may believe in all that its session holds, and in its places in queues; zero once it has ended.
+func (s *Session) Lease() time.Duration {
+	var until time.Duration
 	s.node.ask(func(l *shardLoop) { until = l.client.Until(s.life) })
-	return max(until-s.node.env.Now(), 0), s.Err()
+	return max(until-s.node.env.Now(), 0)
 }
 
-// Claimed is what came of a request that a guest had made before.
-type Claimed struct {
-	Hold    *Hold // it is held, or it is a use
-	Skipped bool  // its operation was done already
-	Ended   bool  // the guest has ended it
-	Token   uint64
+// Pending is a request of a guest: it goes on when no caller waits for it.
+type Pending struct {
+	session *Session
+	call    *client.Call
 }
 
-// Claim returns what became of a request with this tag, for the key of req, and waits until it is more than a place in a queue, or
-// until ctx ends. ErrNotHeld: the guest has not made it, or its end is forgotten. Other errors are those with which it
-// was refused.
-func (s *Session) Claim(ctx context.Context, req client.Request) (Claimed, *client.WaitInfo, error) {
-	req.Claim = true
+// Request makes a request of a guest, or claims one.
+func (s *Session) Request(req client.Request) (*Pending, error) {
 	c := s.call(client.Lock, req)
 	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
-		return Claimed{}, &c.Info, fault.ErrClosed
+		return nil, fault.ErrClosed
 	}
-	if err := s.node.await(ctx, c); err != nil {
-		return Claimed{}, &c.Info, err
+	return &Pending{s, c}, nil
+}
+
+// Wait waits for the result, or until ctx ends; the request goes on then. One goroutine at a time may wait.
+func (p *Pending) Wait(ctx context.Context) error {
+	if p.call.Parker.Park(ctx, env.Never) != env.Unparked {
+		return ctx.Err()
 	}
-	got := Claimed{Skipped: c.Skipped, Ended: c.Ended, Token: c.Token()}
-	if c.Hold != nil {
-		got.Hold = c.Hold.Owner.(*Hold)
+	return nil
+}
+
+// Place returns what is known of a request that waits.
+func (p *Pending) Place() (info client.WaitInfo) {
+	p.session.node.ask(func(*shardLoop) { info = p.call.Info })
+	return info
+}
+
+// Cancel takes the request back, unless it has its result.
+func (p *Pending) Cancel() {
+	p.session.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: p.call, Cause: fault.ErrClosed}) })
+}
+
+// Outcome is what came of a request.
+type Outcome struct {
+	Hold    *Hold // it is held, or it is a use
+	Skipped bool  // its operation was done already
+	Ended   bool  // of a claim: the guest has ended it
+	Token   uint64
+	Info    client.WaitInfo // if it was refused
+}
+
+// Outcome returns the result, once Wait has returned nil. ErrNotHeld: a claim of a request that the guest has not made, or whose end
+// is forgotten. Other errors are those with which it was refused.
+func (p *Pending) Outcome() (Outcome, error) {
+	c := p.call
+	o := Outcome{Skipped: c.Skipped, Ended: c.Ended, Token: c.Token(), Info: c.Info}
+	if c.Hold != nil && c.Err == nil {
+		o.Hold = c.Hold.Owner.(*Hold)
 	}
-	return got, &c.Info, nil
+	return o, c.Err
+}
+
+// Claim claims a request, and waits until it is more than a place in a queue.
+func (s *Session) Claim(ctx context.Context, req client.Request) (Outcome, error) {
+	req.Claim = true
+	p, err := s.Request(req)
+	if err == nil {
+		err = p.Wait(ctx)
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	return p.Outcome()
+}
+
+// letGuestsGo ends the sessions of guests, and leaves to other nodes what they hold and wait for.
+func (n *Node) letGuestsGo() {
+	n.mu.Lock()
+	var guests []*Session
+	for s := range n.sessions { // order-free: each is ended alone
+		if s.life.Guest != "" {
+			guests = append(guests, s)
+		}
+	}
+	n.mu.Unlock()
+	for _, s := range guests {
+		if s.end(fault.ErrClosed) {
+			n.ask(func(l *shardLoop) { l.step(client.LoseSession{Session: s.life}) })
+		}
+	}
 }

@@ -50,6 +50,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 
 	limit := n.limit(ctx, leaveWait)
+	n.letGuestsGo()
 	n.ask(func(l *shardLoop) { l.step(client.CancelWaiters{}) })
 	left := error(nil)
 	if !n.pollUntil(ctx, limit, func() bool {
