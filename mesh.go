@@ -163,6 +163,12 @@ func init() {
 		}
 		return nil
 	}
+	bridge.TTLs = func(n any) (usual, most time.Duration) {
+		if s := n.(*Node).session(); s != nil {
+			return s.TTL(), s.config.maxTTL()
+		}
+		return 0, 0
+	}
 }
 
 // Addr returns the host and port at which other nodes reach the node; "" for a node of [WithClientOnly].

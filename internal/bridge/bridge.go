@@ -1,7 +1,16 @@
 // Package bridge leads from a node of package mesh to what is inside of it, for the other packages of this module.
 package bridge
 
-import "github.com/lockmesh/mesh/internal/node"
+import (
+	"time"
 
-// NodeOf returns what is inside of a *mesh.Node: nil if that is nil or zero. Package mesh sets it.
-var NodeOf func(meshNode any) *node.Node
+	"github.com/lockmesh/mesh/internal/node"
+)
+
+// Package mesh sets these.
+var (
+	// NodeOf returns what is inside of a *mesh.Node: nil if that is nil or zero.
+	NodeOf func(meshNode any) *node.Node
+	// TTLs returns how long a lease of a *mesh.Node that is ready lasts, and how long one may.
+	TTLs func(meshNode any) (usual, most time.Duration)
+)

@@ -37,6 +37,7 @@ type Call struct {
 	Failed  bool          // of the Unlock of an operation: it failed
 	Only    bool          // of a Carry: only if there is something to carry on
 	Parker  env.Parker    // the driver's: where the caller waits, if one does
+	Owner   any           // the driver's
 
 	Err     error       // the result
 	Skipped bool        // of a Lock: its operation was done already; then Hold is a use, if it was a pull, else nil

@@ -197,7 +197,7 @@ type Send struct {
 }
 
 // Event is something that the driver carries out, or tells a caller: Finished, End, Extended,
-// Shortened, Closing, Unlocking or SessionLost.
+// Shortened, Closing, Unlocking, SessionLost or Placed.
 type Event interface{ isEvent() }
 
 type (
@@ -222,6 +222,9 @@ type (
 	// Closing: the call closes a lease of the session that CloseSession named.
 	Closing struct{ *Call }
 
+	// Placed: what a call claims waits in a queue.
+	Placed struct{ *Call }
+
 	// SessionLost: a user's session has ended, since it lost a lease (P9).
 	SessionLost struct{ *Session }
 )
@@ -233,6 +236,7 @@ func (Shortened) isEvent()   {}
 func (Unlocking) isEvent()   {}
 func (Closing) isEvent()     {}
 func (SessionLost) isEvent() {}
+func (Placed) isEvent()      {}
 
 // Step takes one input in, and appends to out what must now be done. The time never falls.
 func (c *Client) Step(now time.Duration, in Input, out *Output) {

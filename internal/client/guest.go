@@ -62,7 +62,7 @@ func (l *lease) carries(c *Call, err error) {
 			l.lose(true)
 		}
 	default:
-		l.carried = true
+		l.carried, l.carriedAt = true, l.shard.revision
 		if l.session.carrier == 0 {
 			l.session.carrier = c.stamp
 		}

@@ -23,13 +23,14 @@ type lease struct {
 	limit   time.Duration // what a leader has said of that last
 	fixed   bool          // for one hold of fixed length (P7)
 
-	since  uint64        // the shard's revision, as far as it was known when the lease was made: see shard.Call (P12)
-	carried bool          // of a guest: its table knows that this node carries it
-	opened uint64        // the lowest revision that showed its record
-	begun  bool          // something was sent
-	from   time.Duration // the first sending, or that of the last confirmed renewal
-	until  time.Duration // the end of the belief: a TTL from then (P6), or what was left of it when the TTL was shortened
-	lasts  time.Duration // until when the table may keep the record, by all fixed times that were asked for (P7)
+	since     uint64        // the shard's revision, as far as it was known when the lease was made: see shard.Call (P12)
+	carried   bool          // of a guest: its table knows that this node carries it
+	carriedAt uint64        // at this revision
+	opened    uint64        // the lowest revision that showed its record
+	begun     bool          // something was sent
+	from      time.Duration // the first sending, or that of the last confirmed renewal
+	until     time.Duration // the end of the belief: a TTL from then (P6), or what was left of it when the TTL was shortened
+	lasts     time.Duration // until when the table may keep the record, by all fixed times that were asked for (P7)
 
 	number    uint64           // of the last call
 	calls     map[uint64]*Call // without a result, by number

@@ -289,6 +289,8 @@ func (s *shardClient) drop(c *Call) {
 		}
 		u.kept = false
 		l.dropping(u, c.stamp)
+	} else {
+		c.stamp = l.carriedAt // a guest may have made it through an earlier node
 	}
 	s.request(c, l)
 }

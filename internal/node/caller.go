@@ -76,6 +76,10 @@ func (l *shardLoop) tellCaller(e client.Event) {
 		if h, known := e.Hold.Owner.(*Hold); known && h.holder != nil {
 			h.holder.Unlocking() // the key is free before the lease is over
 		}
+	case client.Placed:
+		if p, ok := e.Call.Owner.(*Pending); ok {
+			p.once.Do(func() { close(p.placed) })
+		}
 	case client.SessionLost:
 		e.Session.Owner.(*Session).lost()
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
@@ -88,16 +89,23 @@ func (s *Session) Lease() time.Duration {
 type Pending struct {
 	session *Session
 	call    *client.Call
+	once    sync.Once
+	placed  chan struct{}
 }
 
 // Request makes a request of a guest, or claims one.
 func (s *Session) Request(req client.Request) (*Pending, error) {
 	c := s.call(client.Lock, req)
+	p := &Pending{session: s, call: c, placed: make(chan struct{})}
+	c.Owner = p
 	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
 		return nil, fault.ErrClosed
 	}
-	return &Pending{s, c}, nil
+	return p, nil
 }
+
+// Placed is closed once a claim is known to be one of a place in a queue.
+func (p *Pending) Placed() <-chan struct{} { return p.placed }
 
 // Wait waits for the result, or until ctx ends; the request goes on then. One goroutine at a time may wait.
 func (p *Pending) Wait(ctx context.Context) error {

@@ -1,0 +1,64 @@
+// Package lockhttp makes a node's locks and resources usable over HTTP, for processes in other languages, and has a client in Go
+// that uses them as such a process would.
+//
+//	http.Handle("/", lockhttp.Handler(node, lockhttp.Options{}))
+//
+// # Guests
+//
+// A caller over HTTP is a guest of the mesh, with a name of its own, its node_id: 1 to 255 bytes, unique among all callers of all
+// servers. A guest has a lease. Each POST, PUT and DELETE of the guest renews it, each GET with its node_id, and nothing else: an open
+// connection does not. Every answer says for how long it lasts, lease_ms, which the guest counts from the moment at which it sent
+// the request. When that time is over without another request, the guest must stop: what it held is free soon
+// after, what it ran has failed, and its places in queues are gone.
+//
+// Any server carries any guest. The first request to another server moves the guest there, with all that it holds and waits for; as
+// long as the lease lasts, nothing is lost when a server ends. But a move costs a message to every shard of the mesh: a guest
+// uses one server, and another one only if that does not answer. A load balancer should be sticky by node_id.
+//
+// # Requests
+//
+// A request is named by its node_id, its type and its resource_id; or, in place of the type, by a request_id of 1 to 120 bytes, if a
+// guest wants the same thing twice at a time. A request that is sent again is not made again: it is answered with what
+// has become of it by now, and with the same token. So a POST /lock whose answer got lost can be repeated, and so can
+// a POST /unlock. What has ended is known until the guest's lease ends, but for each resource_id only the
+// last request of a type, and of each guest the latest 64 in a shard.
+//
+//	POST   /lock     asks for something. Body: Request. Answer: State
+//	GET    /lock     what has become of it: ?node_id= &type= &resource_id= &request_id= &wait_ms=. Answer: State
+//	DELETE /lock     leaves the queue; same parameters. Answer: State, "none"; 409 if it is running
+//	POST   /unlock   ends it: gives a lock back, or says that an operation has succeeded or, with "failed": true, that
+//	                 it has not. Body: Request. Answer: State, "done"
+//	POST   /renew    renews the lease. Body: node_id, and optionally "locks", Requests with their tokens, which are looked after as by
+//	                 GET /lock. If the shard and the server have both lost what they knew, a guest gets its locks back in this way. Answer: Renewal
+//	POST   /release  ends the use of a resource that its user has. Body: node_id, resource_id, user
+//	GET    /refs     the users of a resource: ?resource_id=. Answer: Refs
+//	PUT    /locks/{key}  POST /lock of the type "lock", or another one: ?node_id= &type= &n= &capacity= &wait_ms=
+//	GET    /locks/{key}  GET /lock of it
+//	DELETE /locks/{key}  POST /unlock of it
+//
+// The types are "lock", "rlock", "semaphore" (with n of capacity permits), and the operations "pull", "update" and "delete" on a resource,
+// whose meaning is that of mesh.Resource. After a pull, and after one that is skipped, the guest's user uses the resource until
+// POST /release; such a use outlives the guest's lease unless "durable" is false.
+//
+// With wait_ms the answer comes when the state is another one than "waiting", or after that time, of which a third of the lease is
+// the most. A poll that is closed keeps its place in the queue until the lease ends.
+//
+// # Errors
+//
+// An answer that is no success is an [Error]:
+//
+//	400  invalid     the request cannot be read, or something in it is out of range
+//	403  not_locked  nobody holds it
+//	     not_holder  somebody else does
+//	     lost        the guest held it, and has lost it
+//	409  in_use      the resource is used; with the users
+//	     mismatch    the key is in use as something else, or the request_id was
+//	     running     it does not wait any more
+//	503  no_quorum   no majority of the replicas answers; try again after Retry-After seconds
+//	     quiet       nothing is granted yet, after a loss of majority; a "try" is refused
+//	     leaving     the server is about to end; use another one
+//	     crowded     too many wait for it, or use it
+//
+// The handler does not know who asks. Whoever can send it requests can end every guest's locks: keep it on a network, or behind
+// a proxy, that only the fleet reaches.
+package lockhttp

@@ -1,0 +1,356 @@
+package lockhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/node"
+)
+
+// guest is a guest that this server carries, and what became of its requests here.
+type guest struct {
+	name    string
+	begun   chan struct{} // closed once session and err are set
+	session *node.Session
+	err     *Error // why it is not carried
+
+	mu       sync.Mutex
+	requests map[name]*request
+	settled  []*request // those whose end is known, the oldest first
+}
+
+// maxSettled is how many ends a server remembers of a guest.
+const maxSettled = 1024
+
+func newGuest(guestName string) *guest {
+	return &guest{name: guestName, begun: make(chan struct{}), requests: make(map[name]*request)}
+}
+
+func (g *guest) begin(s *node.Session, err *Error) {
+	g.session, g.err = s, err
+	close(g.begun)
+}
+
+// over reports whether the guest is not carried here any more.
+func (g *guest) over() bool {
+	select {
+	case <-g.begun:
+		return g.err != nil || g.session.Err() != nil
+	default:
+		return false
+	}
+}
+
+func (g *guest) leaseMS() int64 { return milliseconds(g.session.Lease()) }
+
+// request is one request of a guest.
+type request struct {
+	guest   *guest
+	as      name
+	asks    client.Request
+	pending *node.Pending
+	over    chan struct{} // closed once outcome and err are set: it does not wait any more
+	outcome node.Outcome
+	err     error
+
+	mu     sync.Mutex
+	ending chan struct{} // nil until the guest ends it; closed once endErr is set
+	endErr error
+}
+
+// request makes a request, unless it is made already.
+func (g *guest) request(as name, asks client.Request, named bool) (*request, *Error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r := g.requests[as]; r != nil && (named || !r.settled()) {
+		return r, r.differs(asks)
+	}
+	return g.make(as, asks)
+}
+
+// differs refuses a request under the name of r that asks for something else. Of what is claimed only the name is known.
+func (r *request) differs(asks client.Request) *Error {
+	was := r.asks
+	if was.Held = 0; was.Claim || reflect.DeepEqual(was, asks) {
+		return nil
+	}
+	return &Error{Status: http.StatusConflict, Code: CodeMismatch, Message: "the guest has made this request, and asked for something else"}
+}
+
+// make makes a request. It is called with the mutex held.
+func (g *guest) make(as name, asks client.Request) (*request, *Error) {
+	pending, err := g.session.Request(asks)
+	if err != nil {
+		return nil, failure(err)
+	}
+	r := &request{guest: g, as: as, asks: asks, pending: pending, over: make(chan struct{})}
+	g.requests[as] = r
+	go func() {
+		_ = pending.Wait(context.Background())
+		r.outcome, r.err = pending.Outcome()
+		close(r.over)
+		if r.settled() {
+			g.settle(r)
+		}
+	}()
+	return r, nil
+}
+
+// settled reports whether the request has come to its end: nothing of it goes on.
+func (r *request) settled() bool {
+	select {
+	case <-r.over:
+	default:
+		return false
+	}
+	if r.err != nil || r.outcome.Skipped || r.outcome.Ended || r.outcome.Hold == nil || r.outcome.Hold.Err() != nil {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ending != nil
+}
+
+// settle keeps the number of ends that are remembered in bounds.
+func (g *guest) settle(r *request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.settled = append(g.settled, r); len(g.settled) > maxSettled {
+		g.forget(g.settled[0])
+		g.settled = g.settled[1:]
+	}
+}
+
+func (g *guest) forget(r *request) {
+	if g.requests[r.as] == r {
+		delete(g.requests, r.as)
+	}
+}
+
+// find returns what has become of a request, here or on an earlier server; nil: the guest has not made it, or that is forgotten.
+func (g *guest) find(ctx context.Context, as name, asks client.Request) (*request, *Error) {
+	g.mu.Lock()
+	r := g.requests[as]
+	var err *Error
+	if r == nil {
+		asks.Claim, asks.Try = true, false
+		r, err = g.make(as, asks)
+	}
+	g.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return g.known(ctx, r)
+}
+
+// say is find of a hold that nobody knows of but the guest.
+func (g *guest) say(ctx context.Context, as name, asks client.Request, token uint64) (*request, *Error) {
+	asks.Held, asks.Try = token, false
+	g.mu.Lock()
+	r, err := g.make(as, asks)
+	g.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return g.known(ctx, r)
+}
+
+// known waits until it is known what a claim is about.
+func (g *guest) known(ctx context.Context, r *request) (*request, *Error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	placed := r.pending.Placed()
+	if !r.asks.Claim {
+		placed = nil
+	}
+	if !r.asks.Claim && r.asks.Held == 0 {
+		return r, nil
+	}
+	select {
+	case <-r.over:
+	case <-placed:
+	case <-ctx.Done():
+		return nil, failure(ctx.Err())
+	}
+	select {
+	case <-r.over:
+		if errors.Is(r.err, fault.ErrNotHeld) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.forget(r)
+			return nil, nil
+		}
+	default:
+	}
+	return r, nil
+}
+
+// wait waits until the request does not wait any more, for a while.
+func (r *request) wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-r.over:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// state tells what has become of the request.
+func (r *request) state() (State, *Error) {
+	select {
+	case <-r.over:
+	default:
+		info := r.pending.Place()
+		return State{State: "waiting", Ahead: info.Ahead, Holder: info.Holder}, nil
+	}
+	o := r.outcome
+	switch {
+	case r.err != nil:
+		return State{}, failure(r.err)
+	case o.Skipped:
+		return State{State: "done", Skip: true, Token: o.Token}, nil
+	case o.Ended:
+		return State{State: "done", Token: o.Token}, nil
+	}
+	r.mu.Lock()
+	ending := r.ending
+	r.mu.Unlock()
+	if ending != nil {
+		select {
+		case <-ending:
+			if r.endErr != nil {
+				return State{}, failure(r.endErr)
+			}
+		default:
+		}
+		return State{State: "done", Token: o.Token}, nil
+	}
+	if err := o.Hold.Err(); err != nil {
+		return State{}, failure(err)
+	}
+	return State{State: "running", Acquired: true, Token: o.Token}, nil
+}
+
+// answer waits as long as the guest wishes, and tells what has become of the request.
+func (g *guest) answer(ctx context.Context, h *handler, r *request, q Request) (any, *Error) {
+	if q.WaitMS > 0 {
+		r.wait(ctx, min(time.Duration(q.WaitMS)*time.Millisecond, g.session.TTL()/3))
+	} else if q.Try {
+		r.wait(ctx, patience)
+	} else {
+		r.wait(ctx, usualWait)
+	}
+	s, err := r.state()
+	if err != nil {
+		if errors.Is(r.err, mesh.ErrInUse) {
+			err = h.inUse(ctx, r)
+		}
+		err.LeaseMS = g.leaseMS()
+		return nil, err
+	}
+	s.LeaseMS = g.leaseMS()
+	return s, nil
+}
+
+// usualWait is how long an answer to a guest that does not wish to wait is put off: as a rule a free key is granted by then.
+const usualWait = 100 * time.Millisecond
+
+func (h *handler) inUse(ctx context.Context, r *request) *Error {
+	e := &Error{Status: http.StatusConflict, Code: CodeInUse, Message: r.err.Error(), Users: []Ref{}}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if users, err := h.mesh.Resource(r.as.key).Refs(ctx); err == nil {
+		e.Users = refsOf(users)
+	}
+	return e
+}
+
+// leave takes a request out of its queue.
+func (g *guest) leave(r *request) *Error {
+	r.pending.Cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r.wait(ctx, patience)
+	if s, err := r.state(); err == nil && s.State != "none" && s.State != "done" {
+		return &Error{Status: http.StatusConflict, Code: CodeRunning, Message: "it does not wait: it is " + s.State, LeaseMS: g.leaseMS()}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.forget(r)
+	return nil
+}
+
+// end ends a request. One that has ended is answered as it was.
+func (g *guest) end(ctx context.Context, as name, asks client.Request, q Request) (any, *Error) {
+	r, err := g.find(ctx, as, asks)
+	switch {
+	case err != nil:
+		return nil, err
+	case r == nil && q.Token != 0:
+		return nil, g.refuse(CodeLost, "the guest does not hold it any more")
+	case r == nil:
+		return nil, g.refuse(CodeNotLocked, "the guest has not asked for it, or has lost it")
+	}
+	s, err := r.state()
+	switch {
+	case err != nil:
+		return nil, err
+	case s.State == "waiting" && s.Holder != "":
+		return nil, g.refuse(CodeNotHolder, "it is held by "+quoted(s.Holder)+", and the guest waits for it")
+	case s.State == "waiting":
+		return nil, g.refuse(CodeNotLocked, "the guest waits for it")
+	case q.Token != 0 && q.Token != s.Token:
+		return nil, g.refuse(CodeLost, "the guest holds it under another token")
+	case s.State == "running":
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		select {
+		case <-r.end(q.Failed):
+		case <-ctx.Done():
+			return nil, failure(ctx.Err())
+		}
+		if s, err = r.state(); err != nil {
+			return nil, err
+		}
+	}
+	s.LeaseMS = g.leaseMS()
+	return s, nil
+}
+
+func (g *guest) refuse(code, message string) *Error {
+	return &Error{Status: http.StatusForbidden, Code: code, Message: message, LeaseMS: g.leaseMS()}
+}
+
+// end ends a hold, unless that is under way, and returns a channel that is closed when it has ended. That goes on until it is confirmed, or
+// the lease is over.
+func (r *request) end(failed bool) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ending != nil {
+		return r.ending
+	}
+	ended := make(chan struct{})
+	r.ending = ended
+	go func() {
+		var err error
+		if r.asks.Operation != nil {
+			_, err = r.outcome.Hold.Finish(context.Background(), failed)
+		} else {
+			err = r.outcome.Hold.Release(context.Background())
+		}
+		r.mu.Lock()
+		r.endErr = err
+		r.mu.Unlock()
+		close(ended)
+		r.guest.settle(r)
+	}()
+	return ended
+}
