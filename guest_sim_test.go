@@ -26,7 +26,7 @@ func (w *trial) carry(host, guest string) (s *node.Session) {
 	return s
 }
 
-// Promise: P40: when the node that carries a guest is killed, another one has what the guest holds, under the same token, as
+// Promise: P42: when the node that carries a guest is killed, another one has what the guest holds, under the same token, as
 // long as its lease lasts; and its place in a queue.
 func TestAGuestChangesItsServer(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 21}, 10*time.Second, 5)
@@ -88,7 +88,7 @@ func TestAGuestChangesItsServer(t *testing.T) {
 	first()
 }
 
-// Promise: P40: the node that carried a guest loses it, and what it holds, to the next one.
+// Promise: P42: the node that carried a guest loses it, and what it holds, to the next one.
 func TestAGuestLeavesItsServer(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 22}, 10*time.Second, 3)
 	key := w.ledBy("b")
@@ -127,7 +127,7 @@ func TestAGuestLeavesItsServer(t *testing.T) {
 	}
 }
 
-// Promise: P40: a node that leaves keeps nothing of its guests, and takes nothing from them.
+// Promise: P42: a node that leaves keeps nothing of its guests, and takes nothing from them.
 func TestAServerLeaves(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 23}, 10*time.Second, 5)
 	key := w.keyWhere(func(r []string) bool { return r[0] != "a" })

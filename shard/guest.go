@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
-// A guest is a caller that is no node of the mesh, known by its name (P40). One node at a time carries its session, and
+// A guest is a caller that is no node of the mesh, known by its name (P42). One node at a time carries its session, and
 // any other one may carry it on: it then has the guest's places in every shard, under the same tokens. What orders the
 // carriers is a number that the guest's home shard gives each of them; all other shards refuse an earlier one.
 //

@@ -52,7 +52,7 @@ func guestOf(t *Table) string {
 	return strings.Join(all, ", ")
 }
 
-// Promise: P40.
+// Promise: P42.
 func TestGuest(t *testing.T) {
 	holds := []Command{carry("ann", 1, 0), tagged(lock("ann", 2, "k"), "x")} // token 3
 	waits := []Command{lock("eve", 1, "k"), carry("ann", 1, 0), tagged(lock("ann", 2, "k"), "x")}
@@ -145,7 +145,7 @@ func TestGuest(t *testing.T) {
 	}
 }
 
-// Promise: P40, C8. After its shard has lost its table a guest's places are reported, by a carrier that knows of them
+// Promise: P42, C8. After its shard has lost its table a guest's places are reported, by a carrier that knows of them
 // or by a later one that the guest has told.
 func TestGuestsAreReported(t *testing.T) {
 	reports := func(who string, n, token uint64) Tagged {

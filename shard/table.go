@@ -87,7 +87,7 @@ const (
 	Withdrawn                         // it left the queue without a grant
 	Declined                          // it was a Try, and would have had to wait
 	Resumed                           // it holds the key as it did in an earlier table (C8)
-	Renamed                           // it belongs to another session now, or has another number (P40)
+	Renamed                           // it belongs to another session now, or has another number (P42)
 )
 
 // report calls the observer, if there is one.

@@ -21,7 +21,7 @@ const (
 	Drop                 // end a user's use of a resource (P39)
 	Ask                  // ask who uses a resource
 	Remember             // tell the table of a new generation of a durable use that the one before had
-	Carry                // carry a guest on, in one shard (P40)
+	Carry                // carry a guest on, in one shard (P42)
 	Hear                 // renew a guest's session
 )
 

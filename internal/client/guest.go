@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// The session of a guest (P40) is that of a caller outside the mesh, which this node carries. It differs from a user's
+// The session of a guest (P42) is that of a caller outside the mesh, which this node carries. It differs from a user's
 // session in three ways. In each shard a Carry comes before anything else, and the shard refuses it once another node
 // carries the guest on. The session is renewed only when the guest was heard. And its requests have tags, under which
 // this node, or the next one, claims what the guest asked for through an earlier one.

@@ -52,7 +52,7 @@ func named(q Request, tag string) Request {
 	return q
 }
 
-// Promise: P40: in each shard a Carry comes first, with the number that the guest's home has given.
+// Promise: P42: in each shard a Carry comes first, with the number that the guest's home has given.
 func TestAGuestIsCarried(t *testing.T) {
 	b := newBench(t, 2)
 	b.hearsOf(1, nodeB, serves(benchTerm))
@@ -86,7 +86,7 @@ func TestAGuestIsCarried(t *testing.T) {
 	}
 }
 
-// Promise: P40: where another node carries the guest on, the session is lost as a whole.
+// Promise: P42: where another node carries the guest on, the session is lost as a whole.
 func TestAGuestIsCarriedOnElsewhere(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -154,7 +154,7 @@ func TestNothingToCarryOn(t *testing.T) {
 	}
 }
 
-// Promise: P40: a guest's session is renewed when the guest was heard, and not else.
+// Promise: P42: a guest's session is renewed when the guest was heard, and not else.
 func TestAGuestIsRenewedWhenHeard(t *testing.T) {
 	b := newBench(t)
 	s := b.visits()
@@ -223,7 +223,7 @@ func TestAGuestGoesAway(t *testing.T) {
 	b.hears(nodeB, alive(Send{Message: &message.Renewal{}}, 8))
 }
 
-// Promise: P40: a claim asks for nothing.
+// Promise: P42: a claim asks for nothing.
 func TestClaims(t *testing.T) {
 	claim := Request{Key: "k", Tag: "x", Claim: true}
 	for _, tt := range []struct {
@@ -249,7 +249,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Promise: P40, C8: in the next generation the guest is carried first, and then its places are reported, with their tags.
+// Promise: P42, C8: in the next generation the guest is carried first, and then its places are reported, with their tags.
 func TestAGuestIsReported(t *testing.T) {
 	b := newBench(t)
 	s := b.visits()
@@ -285,7 +285,7 @@ func TestAGuestIsReported(t *testing.T) {
 	}
 }
 
-// Promise: P40, C8: a hold that only the guest knows of is reported, on its word.
+// Promise: P42, C8: a hold that only the guest knows of is reported, on its word.
 func TestAGuestSaysWhatItHolds(t *testing.T) {
 	for _, tt := range []struct {
 		name string

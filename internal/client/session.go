@@ -14,7 +14,7 @@ type Session struct {
 	Own bool          // the node's own
 	TTL time.Duration // of its leases
 
-	Guest string // the name of the guest that this node carries (P40); else empty
+	Guest string // the name of the guest that this node carries (P42); else empty
 
 	Owner any // the driver's
 

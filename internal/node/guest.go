@@ -12,7 +12,7 @@ import (
 	"github.com/lockmesh/mesh/ring"
 )
 
-// Carry returns a session of a guest (P40), a caller outside the mesh with that name, which this node carries from now on: it has all
+// Carry returns a session of a guest (P42), a caller outside the mesh with that name, which this node carries from now on: it has all
 // that the guest holds and waits for. Another node that carried it loses its session. The guest's home shard
 // gives this node its number; then every other shard is asked whether it knows the guest. On an error the guest stays where it was, or
 // nowhere.

@@ -172,7 +172,7 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 	}
 }
 
-// renamed: a request is that of another session now, as another node carries its guest (P40), or has another number.
+// renamed: a request is that of another session now, as another node carries its guest (P42), or has another number.
 func (f *fifo) renamed(name ShardName, k *keyQueue, was, r requestName) {
 	if p, ok := k.place[was]; ok {
 		delete(k.place, was)

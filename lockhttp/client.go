@@ -1,0 +1,365 @@
+package lockhttp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Client is a guest: it uses locks and resources over HTTP, as a process in another language would. Set its fields before the first
+// call. Its methods may be called by several goroutines at once.
+//
+// It uses the first of its servers that answers, and goes on to the next one when that does not. A call is repeated
+// after an error of the network, and after an answer of status 503; it has no effect twice. If that does not help, its error says how
+// often it was retried.
+type Client struct {
+	Servers []string     // the base URLs of servers, at least one: "http://10.0.0.1:7380"
+	NodeID  string       // the guest's name, 1 to 255 bytes, unlike those of all other guests
+	HTTP    *http.Client // zero: http.DefaultClient
+
+	RequestTimeout time.Duration // of one try; zero: 10 s
+	MaxRetries     int           // of one call; zero: 8; negative: none
+	RetryInterval  time.Duration // between two tries; zero: 250 ms
+	PollInterval   time.Duration // how long one question waits for an answer; zero: 1 s
+
+	mu     sync.Mutex
+	server int                // the index of the one that is used
+	until  time.Time          // of the lease
+	held   map[string]Request // what the guest holds, with its tokens
+	ended  chan struct{}      // closed when the lease has ended; nil: it has not begun
+	timer  *time.Timer        // ends it
+}
+
+// ErrLeaseEnded: the guest has made no request for so long that what it held is lost.
+var ErrLeaseEnded = errors.New("lockhttp: the lease has ended")
+
+// Ask makes a request, unless it is made already, and tells what has become of it. It does not wait, but for a moment.
+func (c *Client) Ask(ctx context.Context, r Request) (State, error) {
+	var s State
+	err := c.call(ctx, http.MethodPost, "/lock", c.mine(r), &s, func() { c.note(r, s) })
+	return s, err
+}
+
+// Look tells what has become of a request.
+func (c *Client) Look(ctx context.Context, r Request) (State, error) {
+	return c.look(ctx, r, 0)
+}
+
+func (c *Client) look(ctx context.Context, r Request, wait time.Duration) (State, error) {
+	q := url.Values{"node_id": {c.NodeID}, "type": {r.Type}, "resource_id": {r.ResourceID}}
+	if r.RequestID != "" {
+		q.Set("request_id", r.RequestID)
+	}
+	if r.Type == "semaphore" {
+		q.Set("n", strconv.FormatInt(r.N, 10))
+		q.Set("capacity", strconv.FormatInt(r.Capacity, 10))
+	}
+	if wait > 0 {
+		q.Set("wait_ms", strconv.FormatInt(milliseconds(wait), 10))
+	}
+	var s State
+	err := c.call(ctx, http.MethodGet, "/lock?"+q.Encode(), nil, &s, func() { c.note(r, s) })
+	return s, err
+}
+
+// Wait makes a request, and waits until it is held, is to be carried out, or is done. If ctx ends first, it leaves the queue.
+func (c *Client) Wait(ctx context.Context, r Request) (State, error) {
+	s, err := c.Ask(ctx, r)
+	for err == nil && s.State == "waiting" {
+		s, err = c.look(ctx, r, orElse(c.PollInterval, time.Second))
+	}
+	if err == nil && s.State == "none" {
+		err = ErrLeaseEnded // its place in the queue has ended with it
+	}
+	if err != nil && ctx.Err() != nil {
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), orElse(c.RequestTimeout, usualTimeout))
+		defer cancel()
+		if left := c.Leave(leaving, r); left != nil {
+			var e *Error
+			if errors.As(left, &e) && e.Code == CodeRunning {
+				_, _ = c.End(leaving, r, true)
+			}
+		}
+	}
+	return s, err
+}
+
+// End gives a lock back, or says that an operation has succeeded or failed.
+func (c *Client) End(ctx context.Context, r Request, failed bool) (State, error) {
+	q := c.mine(r)
+	q.Failed = failed && (r.Type == "pull" || r.Type == "update" || r.Type == "delete")
+	q.Try, q.WaitMS = false, 0
+	c.drop(r) // its holder stops before the request is sent
+	var s State
+	err := c.call(ctx, http.MethodPost, "/unlock", q, &s, nil)
+	return s, err
+}
+
+// Leave takes a request out of its queue. An [Error] with CodeRunning: it does not wait any more.
+func (c *Client) Leave(ctx context.Context, r Request) error {
+	q := url.Values{"node_id": {c.NodeID}, "type": {r.Type}, "resource_id": {r.ResourceID}}
+	if r.RequestID != "" {
+		q.Set("request_id", r.RequestID)
+	}
+	if r.Type == "semaphore" {
+		q.Set("n", strconv.FormatInt(r.N, 10))
+		q.Set("capacity", strconv.FormatInt(r.Capacity, 10))
+	}
+	return c.call(ctx, http.MethodDelete, "/lock?"+q.Encode(), nil, &State{}, nil)
+}
+
+// Renew renews the lease, and names all that the guest holds: so a server that knows nothing of it learns it.
+func (c *Client) Renew(ctx context.Context) (Renewal, error) {
+	q := struct {
+		NodeID string    `json:"node_id"`
+		Locks  []Request `json:"locks,omitempty"`
+	}{NodeID: c.NodeID}
+	c.mu.Lock()
+	for _, r := range c.held { // order-free: each is looked after alone
+		r.Try, r.WaitMS = false, 0
+		q.Locks = append(q.Locks, r)
+	}
+	c.mu.Unlock()
+	var a Renewal
+	err := c.call(ctx, http.MethodPost, "/renew", q, &a, nil)
+	if err == nil {
+		for i, s := range a.Locks {
+			if s.State == "none" {
+				c.drop(q.Locks[i])
+				err = ErrLeaseEnded
+			}
+		}
+	}
+	return a, err
+}
+
+// Release ends the use of a resource by a user: "" is the guest itself.
+func (c *Client) Release(ctx context.Context, resourceID, user string) error {
+	return c.call(ctx, http.MethodPost, "/release", Request{NodeID: c.NodeID, ResourceID: resourceID, User: user}, &State{}, nil)
+}
+
+// Refs returns the users of a resource.
+func (c *Client) Refs(ctx context.Context, resourceID string) ([]Ref, error) {
+	var a Refs
+	err := c.call(ctx, http.MethodGet, "/refs?"+url.Values{"resource_id": {resourceID}}.Encode(), nil, &a, nil)
+	return a.Users, err
+}
+
+// Do waits for a request, calls fn if it is held or is to be carried out, and ends it: with success, if fn returns nil. Meanwhile the
+// lease is renewed. Fn's context also ends when the lease does. Ran is false if fn was not called: the operation was done
+// already. An error of fn is returned, and joined with that of the end.
+func (c *Client) Do(ctx context.Context, r Request, fn func(context.Context, State) error) (ran bool, err error) {
+	s, err := c.Wait(ctx, r)
+	if err != nil || !s.Acquired {
+		return false, err
+	}
+	work, stop := context.WithCancelCause(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		stop(c.keep(work))
+	}()
+	failure := errors.New("lockhttp: the function panicked")
+	defer func() {
+		stop(nil)
+		<-kept
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), orElse(c.RequestTimeout, usualTimeout))
+		defer cancel()
+		_, ended := c.End(ending, r, failure != nil)
+		err = errors.Join(failure, ended)
+	}()
+	failure = fn(work, s)
+	return true, nil
+}
+
+// keep renews the lease until ctx ends, or until the lease has ended, of which it returns the error.
+func (c *Client) keep(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		left, ended := time.Until(c.until), c.ended
+		c.mu.Unlock()
+		t := time.NewTimer(left / 3)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		case <-ended:
+			t.Stop()
+			return ErrLeaseEnded
+		case <-t.C:
+		}
+		within, cancel := context.WithTimeout(ctx, max(left/2, 50*time.Millisecond))
+		_, err := c.Renew(within)
+		cancel()
+		if errors.Is(err, ErrLeaseEnded) {
+			return err
+		}
+	}
+}
+
+// mine makes a request one of this guest.
+func (c *Client) mine(r Request) Request {
+	r.NodeID = c.NodeID
+	return r
+}
+
+func (r *Request) id() string { return r.Type + "\x00" + r.ResourceID + "\x00" + r.RequestID }
+
+// note remembers what the guest holds.
+func (c *Client) note(r Request, s State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !s.Acquired {
+		delete(c.held, r.id())
+		return
+	}
+	if c.held == nil {
+		c.held = make(map[string]Request)
+	}
+	r.NodeID, r.Token = c.NodeID, s.Token
+	c.held[r.id()] = r
+}
+
+func (c *Client) drop(r Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.held, r.id())
+}
+
+// renewed notes that the lease lasts for so long from the sending of a request on.
+func (c *Client) renewed(sent time.Time, lease time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	until := sent.Add(lease)
+	if lease <= 0 || c.ended != nil && until.Before(c.until) {
+		return
+	}
+	if c.timer != nil && !c.timer.Stop() {
+		c.ended = nil // it had ended
+	}
+	if c.ended == nil {
+		c.ended = make(chan struct{})
+	}
+	ended := c.ended
+	c.until, c.timer = until, time.AfterFunc(time.Until(until), func() { close(ended) })
+}
+
+const usualTimeout = 10 * time.Second
+
+func orElse(d, usual time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return usual
+}
+
+// call makes a request until it is answered. Good: it was answered with success.
+func (c *Client) call(ctx context.Context, method, path string, body, into any, good func()) error {
+	switch {
+	case ctx == nil:
+		return errors.New("lockhttp: the context is nil")
+	case len(c.Servers) == 0:
+		return errors.New("lockhttp: the client has no servers")
+	}
+	var raw []byte
+	if body != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	retries := c.MaxRetries
+	if retries == 0 {
+		retries = 8
+	}
+	name, _, _ := strings.Cut(path, "?")
+	for tries := 0; ; tries++ {
+		err := c.try(ctx, method, path, raw, into)
+		if err == nil {
+			if good != nil {
+				good()
+			}
+			return nil
+		}
+		var e *Error
+		if errors.As(err, &e) && e.Status != http.StatusServiceUnavailable {
+			return err
+		}
+		if tries >= retries || ctx.Err() != nil {
+			return fmt.Errorf("lockhttp: %s %s: retried %d times: %w", method, name, tries, err)
+		}
+		t := time.NewTimer(orElse(c.RetryInterval, 250*time.Millisecond))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return fmt.Errorf("lockhttp: %s %s: retried %d times: %w", method, name, tries, errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// try makes a request to the server that is used. If it does not answer, or not with a result, the next one is used.
+func (c *Client) try(ctx context.Context, method, path string, body []byte, into any) (err error) {
+	c.mu.Lock()
+	server := c.server % len(c.Servers)
+	c.mu.Unlock()
+	next := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.server == server {
+			c.server = (server + 1) % len(c.Servers)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, orElse(c.RequestTimeout, usualTimeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.Servers[server], "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	h := c.HTTP
+	if h == nil {
+		h = http.DefaultClient
+	}
+	sent := time.Now()
+	res, err := h.Do(req)
+	if err != nil {
+		next()
+		return err
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, 8*maxBody))
+	if err != nil {
+		next()
+		return err
+	}
+	var lease struct {
+		MS int64 `json:"lease_ms"`
+	}
+	if res.StatusCode == http.StatusOK {
+		if err = json.Unmarshal(raw, into); err == nil {
+			err = json.Unmarshal(raw, &lease)
+		}
+	} else {
+		e := &Error{Status: res.StatusCode}
+		if json.Unmarshal(raw, e) != nil || e.Code == "" {
+			e.Code, e.Message = strconv.Itoa(res.StatusCode), "no answer of lockhttp"
+		}
+		if lease.MS, err = e.LeaseMS, e; res.StatusCode == http.StatusServiceUnavailable {
+			next()
+		}
+	}
+	c.renewed(sent, time.Duration(lease.MS)*time.Millisecond)
+	return err
+}
