@@ -22,6 +22,7 @@ func (f *fleet) guest(name string, first int) *lockhttp.Client {
 }
 
 func TestClient(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3)
 	ann, bob := f.guest("ann", 0), f.guest("bob", 1)
 	pull := lockhttp.Request{Type: "pull", ResourceID: "image"}
@@ -59,6 +60,7 @@ func TestClient(t *testing.T) {
 
 // A server is killed while a guest holds a lock: the guest goes on with another one.
 func TestAClientChangesItsServer(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 5)
 	ann, bob := f.guest("ann", 3), f.guest("bob", 0)
 	lock := lockhttp.Request{Type: "lock", ResourceID: "k"}
@@ -88,6 +90,7 @@ func TestAClientChangesItsServer(t *testing.T) {
 }
 
 func TestAClientGivesUp(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int64
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
@@ -116,6 +119,7 @@ func TestAClientGivesUp(t *testing.T) {
 
 // Who does not wait any more leaves the queue.
 func TestAClientLeavesTheQueue(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 1)
 	ann, bob, cid := f.guest("ann", 0), f.guest("bob", 0), f.guest("cid", 0)
 	lock := lockhttp.Request{Type: "lock", ResourceID: "k"}

@@ -134,36 +134,37 @@ func (g *guest) forget(r *request) {
 	}
 }
 
-// find returns what has become of a request, here or on an earlier server; nil: the guest has not made it, or that is forgotten.
-func (g *guest) find(ctx context.Context, as name, asks client.Request) (*request, *Error) {
+// find returns what has become of a request, here or on an earlier server; nil: the guest has not made it, or that is forgotten, and
+// the key is held by a holder with that name, if it is held.
+func (g *guest) find(ctx context.Context, as name, asks client.Request) (r *request, holder string, err *Error) {
 	g.mu.Lock()
-	r := g.requests[as]
-	var err *Error
+	r = g.requests[as]
 	if r == nil {
 		asks.Claim, asks.Try = true, false
 		r, err = g.make(as, asks)
 	}
 	g.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	return g.known(ctx, r)
 }
 
 // say is find of a hold that nobody knows of but the guest.
-func (g *guest) say(ctx context.Context, as name, asks client.Request, token uint64) (*request, *Error) {
+func (g *guest) say(ctx context.Context, as name, asks client.Request, token uint64) (r *request, err *Error) {
 	asks.Held, asks.Try = token, false
 	g.mu.Lock()
-	r, err := g.make(as, asks)
+	r, err = g.make(as, asks)
 	g.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	return g.known(ctx, r)
+	r, _, err = g.known(ctx, r)
+	return r, err
 }
 
 // known waits until it is known what a claim is about.
-func (g *guest) known(ctx context.Context, r *request) (*request, *Error) {
+func (g *guest) known(ctx context.Context, r *request) (_ *request, holder string, err *Error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	placed := r.pending.Placed()
@@ -171,13 +172,13 @@ func (g *guest) known(ctx context.Context, r *request) (*request, *Error) {
 		placed = nil
 	}
 	if !r.asks.Claim && r.asks.Held == 0 {
-		return r, nil
+		return r, "", nil
 	}
 	select {
 	case <-r.over:
 	case <-placed:
 	case <-ctx.Done():
-		return nil, failure(ctx.Err())
+		return nil, "", failure(ctx.Err())
 	}
 	select {
 	case <-r.over:
@@ -185,11 +186,11 @@ func (g *guest) known(ctx context.Context, r *request) (*request, *Error) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			g.forget(r)
-			return nil, nil
+			return nil, r.outcome.Info.Holder, nil
 		}
 	default:
 	}
-	return r, nil
+	return r, "", nil
 }
 
 // wait waits until the request does not wait any more, for a while.
@@ -290,12 +291,14 @@ func (g *guest) leave(r *request) *Error {
 
 // end ends a request. One that has ended is answered as it was.
 func (g *guest) end(ctx context.Context, as name, asks client.Request, q Request) (any, *Error) {
-	r, err := g.find(ctx, as, asks)
+	r, holder, err := g.find(ctx, as, asks)
 	switch {
 	case err != nil:
 		return nil, err
 	case r == nil && q.Token != 0:
 		return nil, g.refuse(CodeLost, "the guest does not hold it any more")
+	case r == nil && holder != "":
+		return nil, g.refuse(CodeNotHolder, "it is held by "+quoted(holder))
 	case r == nil:
 		return nil, g.refuse(CodeNotLocked, "the guest has not asked for it, or has lost it")
 	}

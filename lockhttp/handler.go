@@ -213,7 +213,7 @@ func (h *handler) lock(ctx context.Context, q Request) (any, *Error) {
 	}
 	var r *request
 	if q.RequestID != "" { // an earlier server may know of its end
-		if r, err = g.find(ctx, as, req); r != nil {
+		if r, _, err = g.find(ctx, as, req); r != nil {
 			err = r.differs(req)
 		}
 	}
@@ -236,7 +236,7 @@ func (h *handler) look(ctx context.Context, q Request) (any, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := g.find(ctx, as, req)
+	r, _, err := g.find(ctx, as, req)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,7 @@ func (h *handler) deleteLock(r *http.Request) (any, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := g.find(r.Context(), as, req)
+	found, _, err := g.find(r.Context(), as, req)
 	if err != nil {
 		return nil, err
 	}
@@ -317,7 +317,7 @@ func (h *handler) renew(r *http.Request) (any, *Error) {
 	for _, l := range q.Locks {
 		as, req, _ := l.parse()
 		state := State{State: "none"}
-		found, err := g.find(ctx, as, req)
+		found, _, err := g.find(ctx, as, req)
 		if err == nil && found == nil && l.Token != 0 {
 			found, err = g.say(ctx, as, req, l.Token)
 		}

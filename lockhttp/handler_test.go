@@ -137,6 +137,7 @@ func lock(who, key string) request { return request{NodeID: who, Type: "lock", R
 func to(who, op string) request    { return request{NodeID: who, Type: op, ResourceID: "image"} }
 
 func TestLocks(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3)
 	first := f.expect(0, "POST", "/lock", lock("ann", "k"), "200 running")
 	if !first.Acquired || first.Token == 0 {
@@ -147,7 +148,8 @@ func TestLocks(t *testing.T) {
 	}
 	f.expect(0, "POST", "/lock", lock("bob", "k"), "200 waiting")
 	f.expect(0, "POST", "/unlock", lock("bob", "k"), "403 not_holder")
-	f.expect(0, "POST", "/unlock", lock("cid", "k"), "403 not_locked")
+	f.expect(0, "POST", "/unlock", lock("cid", "k"), "403 not_holder")
+	f.expect(0, "POST", "/unlock", lock("cid", "l"), "403 not_locked")
 	wrong := lock("ann", "k")
 	wrong.Token = first.Token + 1
 	f.expect(0, "POST", "/unlock", wrong, "403 lost")
@@ -180,6 +182,7 @@ func TestLocks(t *testing.T) {
 }
 
 func TestRequestIDs(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3)
 	a, b := lock("ann", "k"), lock("ann", "k")
 	a.RequestID, b.RequestID = "one", "two"
@@ -203,6 +206,7 @@ func TestRequestIDs(t *testing.T) {
 }
 
 func TestResources(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3)
 	f.expect(0, "POST", "/lock", to("ann", "pull"), "200 running")
 	f.expect(0, "POST", "/lock", to("bob", "pull"), "200 waiting")
@@ -229,6 +233,7 @@ func TestResources(t *testing.T) {
 
 // A guest goes to other servers: in the middle of a wait, after one was killed, and after one has left.
 func TestServers(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 5)
 	held := f.expect(3, "POST", "/lock", lock("ann", "k"), "200 running")
 	f.expect(3, "POST", "/lock", to("ann", "update"), "200 running")
@@ -261,6 +266,7 @@ func TestServers(t *testing.T) {
 
 // A guest that falls silent loses what it holds, and hears so.
 func TestSilence(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3)
 	first := f.expect(0, "POST", "/lock", lock("ann", "k"), "200 running")
 	f.expect(0, "POST", "/lock", lock("bob", "k"), "200 waiting")
@@ -283,6 +289,7 @@ func TestSilence(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 1)
 	long := func(n int) string { return strings.Repeat("x", n) }
 	valid := func(change func(*request)) request {

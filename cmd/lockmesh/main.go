@@ -58,6 +58,8 @@ func run(ctx context.Context, args []string, c console) int {
 		return exitOK
 	case "simulate":
 		return runSimulate(ctx, args[1:], c)
+	case "serve":
+		return runServe(ctx, args[1:], c)
 	case "status":
 		return runStatus(ctx, args[1:], c)
 	case "core":
@@ -71,6 +73,7 @@ func run(ctx context.Context, args []string, c console) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, `usage: lockmesh <command> [flags]
 
+  serve      run a node that serves locks and resources over HTTP
   status     show the state of a node
   core       show, check and change the core of a mesh
   simulate   play a mesh in simulated worlds, look for seeds that fail, and repeat them

@@ -129,7 +129,7 @@ func (f *operatorFlags) read(args []string, out io.Writer) error {
 		return err
 	}
 	f.transport.Logger = slog.New(slog.DiscardHandler)
-	f.transport.TLS, err = f.tls()
+	f.transport.TLS, err = loadTLS(f.ca, f.cert, f.key)
 	return err
 }
 
@@ -146,25 +146,25 @@ func address(s string) (string, error) {
 	return addr, nil
 }
 
-// tls returns what the flags say of TLS; nil: there is none.
-func (f *operatorFlags) tls() (*tls.Config, error) {
-	if f.ca == "" && f.cert == "" && f.key == "" {
+// loadTLS returns what the flags say of TLS between nodes; nil: there is none.
+func loadTLS(caFile, certFile, keyFile string) (*tls.Config, error) {
+	if caFile == "" && certFile == "" && keyFile == "" {
 		return nil, nil
 	}
-	if f.ca == "" || f.cert == "" || f.key == "" {
+	if caFile == "" || certFile == "" || keyFile == "" {
 		return nil, errors.New("-ca, -cert and -key go together")
 	}
-	cert, err := tls.LoadX509KeyPair(f.cert, f.key)
+	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("-cert and -key: %w", err)
 	}
-	pem, err := os.ReadFile(f.ca)
+	pem, err := os.ReadFile(caFile)
 	if err != nil {
 		return nil, fmt.Errorf("-ca: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("-ca: no certificate in %s", f.ca)
+		return nil, fmt.Errorf("-ca: no certificate in %s", caFile)
 	}
 	c := &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool}
 	return c, transport.CheckTLS(c)
