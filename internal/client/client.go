@@ -94,7 +94,7 @@ func (v *View) name(node uint64) string {
 }
 
 // Input is one thing that a client takes in: Start, Abandon, Received, Generation, Remembered, Keep, NodeGone, Viewed, Limited, Tick,
-// CloseSession, LoseSession, CancelWaiters, Lapse or Shut.
+// CloseSession, LoseSession, CancelWaiters, Lapse, LetGo or Shut.
 type Input interface{ isInput() }
 
 type (
@@ -157,6 +157,9 @@ type (
 	// closed, so that their records need not expire.
 	Lapse struct{}
 
+	// LetGo gives up every lease of guests, whose sessions have ended, and sends nothing: another node carries them on.
+	LetGo struct{}
+
 	// Shut ends every lease, and sends nothing.
 	Shut struct{}
 )
@@ -174,6 +177,7 @@ func (CloseSession) isInput()  {}
 func (LoseSession) isInput()   {}
 func (CancelWaiters) isInput() {}
 func (Lapse) isInput()         {}
+func (LetGo) isInput()         {}
 func (Shut) isInput()          {}
 
 // Output is what a Step wants done: the events, in their order, and then the messages, in theirs.
@@ -289,6 +293,12 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 		c.each(func(l *lease) { l.cancelWaiters() })
 	case Lapse:
 		c.each(func(l *lease) { l.lapse() })
+	case LetGo:
+		c.each(func(l *lease) {
+			if l.ofGuest() {
+				l.drop(fault.ErrClosed)
+			}
+		})
 	case Shut:
 		c.each(func(l *lease) { l.drop(fault.ErrClosed) })
 		for _, s := range c.shards {

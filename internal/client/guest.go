@@ -120,18 +120,19 @@ func (c *Client) heard() {
 // silent reports whether the lease is not to be renewed, as its guest was not heard since it was.
 func (l *lease) silent() bool { return l.ofGuest() && l.session.heard <= l.from }
 
-// Until returns until when a guest may believe in all that its session holds, and in its places in queues; now, if it has ended.
-func (c *Client) Until(s *Session) time.Duration {
+// LeaseOf returns for how long a guest may believe in all that its session holds, and in its places in queues: by a clock that may be
+// slow, where this node's is fast (P1). Zero: the session has ended.
+func (c *Client) LeaseOf(s *Session, now time.Duration) time.Duration {
 	if s.Err() != nil {
-		return c.now
+		return 0
 	}
-	until := c.now + s.TTL
+	left := s.TTL
 	c.each(func(l *lease) {
-		if l.session == s && l.begun && (len(l.holds) > 0 || len(l.calls) > 0) {
-			until = min(until, l.until)
+		if l.session == s && l.begun && (len(l.holds) > 0 || len(l.calls) > 0 || l.carried) {
+			left = min(left, l.until-now)
 		}
 	})
-	return max(until, c.now)
+	return max(0, time.Duration(float64(left)*(1-c.cfg.Rho)/(1+c.cfg.Rho)))
 }
 
 // claimed handles the end of a request that a guest claims.

@@ -168,8 +168,8 @@ func TestAGuestIsRenewedWhenHeard(t *testing.T) {
 		t.Error("the guest is answered before its lease is renewed")
 	}
 	b.hears(nodeB, alive(b.expect("2: renewal"), 8))
-	if !c.over || c.Err != nil || h.Deadline() != heard+believed(benchTTL) || b.client.Until(s) != h.Deadline() {
-		t.Errorf("the guest is answered: %v, %v; its hold until %v, all until %v", c.over, c.Err, h.Deadline(), b.client.Until(s))
+	if !c.over || c.Err != nil || h.Deadline() != heard+believed(benchTTL) || b.client.LeaseOf(s, b.now) != believed(h.Deadline()-b.now) {
+		t.Errorf("the guest is answered: %v, %v; its hold until %v, its lease %v", c.over, c.Err, h.Deadline(), b.client.LeaseOf(s, b.now))
 	}
 	if c := b.hearsGuest(s); !c.over || c.Err != nil {
 		t.Error("a lease that was just renewed is renewed again")
@@ -203,8 +203,8 @@ func TestAGuestWaitsForItsRenewal(t *testing.T) {
 	if e := b.hearsGuest(s); !e.over || e.Err != fault.ErrLost {
 		t.Errorf("afterwards: %v, %v", e.over, e.Err)
 	}
-	if until := b.client.Until(s); until != b.now {
-		t.Errorf("until %v, and it is %v", until, b.now)
+	if left := b.client.LeaseOf(s, b.now); left != 0 {
+		t.Errorf("its lease lasts for %v", left)
 	}
 }
 
@@ -309,5 +309,25 @@ func TestAGuestSaysWhatItHolds(t *testing.T) {
 			}
 			b.expects()
 		})
+	}
+}
+
+// Promise: P42: a shard in which the node knows of nothing that the guest has may have what an earlier node asked for: its lease is
+// renewed, counts, and ends the session with it.
+func TestWhatAnEarlierNodeAskedFor(t *testing.T) {
+	b := newBench(t)
+	s := b.visits()
+	b.pass(benchTTL / 2)
+	if left := b.client.LeaseOf(s, b.now); left >= believed(benchTTL/2) {
+		t.Errorf("the guest may believe for %v", left)
+	}
+	c := b.hearsGuest(s)
+	b.hears(nodeB, alive(b.expect("2: renewal"), 8))
+	if left := b.client.LeaseOf(s, b.now); !c.over || left != believed(believed(benchTTL)) {
+		t.Errorf("once renewed: %v, for %v", c.over, left)
+	}
+	b.pass(benchTTL)
+	if s.Err() != fault.ErrLost || b.leases() != 0 {
+		t.Errorf("the session: %v, %d leases", s.Err(), b.leases())
 	}
 }

@@ -86,7 +86,7 @@ func (l *lease) fresh() bool {
 	if l.expired() {
 		return false
 	}
-	return len(l.calls) > 0 || len(l.holds) > 0 ||
+	return len(l.calls) > 0 || len(l.holds) > 0 || l.ofGuest() ||
 		l.until-l.client.now > l.ttl/2 && !l.client.cfg.Points.Taken(point.FreshSeat)
 }
 
@@ -97,7 +97,7 @@ func (l *lease) expired() bool {
 	// node's own session (P7).
 	goesOn := l.session.Own || l.fixed && l.session.Err() == nil
 	return l.begun && l.client.now >= l.until &&
-		(len(l.abandoned) > 0 || !goesOn && len(l.calls) > 0 || slices.ContainsFunc(l.holds, told))
+		(len(l.abandoned) > 0 || l.carried || !goesOn && len(l.calls) > 0 || slices.ContainsFunc(l.holds, told))
 }
 
 // isDone reports whether nothing remains to be done about a call: it was answered, or given up.

@@ -14,9 +14,9 @@ const (
 )
 
 // renewable reports whether the lease is to be renewed: its record was shown, something depends
-// on it, and it is not to run out.
+// on it, and it is not to run out. On that of a guest depends what an earlier node has asked for.
 func (l *lease) renewable() bool {
-	if l.reports > 0 || l.opened == neverShown || l.runsOut() || l.silent() || len(l.calls) == 0 && len(l.holds) == 0 {
+	if l.reports > 0 || l.opened == neverShown || l.runsOut() || l.silent() || len(l.calls) == 0 && len(l.holds) == 0 && !l.carried {
 		return false
 	}
 	return len(l.holds) == 0 || !l.holds[0].fixed

@@ -78,11 +78,11 @@ func (s *Session) Heard(ctx context.Context) (lease time.Duration, err error) {
 	return s.Lease(), s.Err()
 }
 
-// Lease returns for how long a guest may believe in all that its session holds, and in its places in queues; zero once it has ended.
-func (s *Session) Lease() time.Duration {
-	var until time.Duration
-	s.node.ask(func(l *shardLoop) { until = l.client.Until(s.life) })
-	return max(until-s.node.env.Now(), 0)
+// Lease returns for how long a guest may believe in all that its session holds, and in its places in queues, from when it asked: its
+// own clock may be slow, and this node's fast (P1). Zero: the session has ended.
+func (s *Session) Lease() (lease time.Duration) {
+	s.node.ask(func(l *shardLoop) { lease = l.client.LeaseOf(s.life, s.node.env.Now()) })
+	return lease
 }
 
 // Pending is a request of a guest: it goes on when no caller waits for it.
@@ -170,8 +170,7 @@ func (n *Node) letGuestsGo() {
 	}
 	n.mu.Unlock()
 	for _, s := range guests {
-		if s.end(fault.ErrClosed) {
-			n.ask(func(l *shardLoop) { l.step(client.LoseSession{Session: s.life}) })
-		}
+		s.end(fault.ErrClosed)
 	}
+	n.ask(func(l *shardLoop) { l.step(client.LetGo{}) })
 }

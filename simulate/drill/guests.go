@@ -24,6 +24,7 @@ type guests struct {
 	longest    time.Duration // lease that the mesh allows, as far as its operator knows
 	errands    time.Duration // about three times as many of each host per second, where links are fast
 	quiet      func() bool
+	visitors   []*visitor
 }
 
 // deed is one thing that a guest does. It ends soon after ctx.
@@ -44,6 +45,7 @@ var deeds = [...]struct {
 	{"nest", (*guests).nest},
 	{"twice", (*guests).twice},
 	{"resource", (*guests).resource},
+	{"visit", (*guests).visit},
 }
 
 // newGuests draws how many there are, and what they do.
