@@ -83,6 +83,9 @@ type finished struct {
 func (t *Table) carry(c Carry, out []Event) []Event {
 	was := t.guests[c.Guest]
 	open := &opening{c.TTL, c.Guest}
+	if was != nil {
+		open.ttl = max(c.TTL, was.ttl) // what was said to the guest of its lease stays true
+	}
 	if was == nil && c.Only || was != nil && c.Carrier != 0 && c.Carrier <= was.guest.carrier {
 		open = nil
 	}
@@ -107,7 +110,6 @@ func (t *Table) carry(c Carry, out []Event) []Event {
 // takeOver moves all that the session was has to s, which carries the same guest from now on, and ends its record.
 func (t *Table) takeOver(s, was *session, out []Event) []Event {
 	t.keepSession(was)
-	s.ttl = max(s.ttl, was.ttl) // what was said to the guest of its lease stays true
 	s.guest.tagged, s.guest.finished = was.guest.tagged, was.guest.finished
 	for _, r := range was.requestsInOrder() {
 		t.keepEntry(r.entry)

@@ -113,6 +113,7 @@ func (v *visitor) unlocks(ctx context.Context, g *guests, s *node.Session, key s
 	defer cancel()
 	o, err := s.Claim(wait, asks(key))
 	if err == nil && o.Hold != nil && o.Token == token {
+		v.gives(key) // what it asked for meanwhile may have been answered with this
 		_ = o.Hold.Release(wait)
 	}
 }
