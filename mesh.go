@@ -126,23 +126,23 @@ func StartContext(ctx context.Context, seeds []string, opts ...Option) (*Node, e
 		return nil, err
 	}
 	cfg.Env = env.FromContext(ctx)
-	simulated := cfg.Env != nil
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 		if w, ok := cfg.Env.(env.Instrumented); ok {
 			cfg.Logger = w.Logger()
 		}
 	}
-	if !simulated {
+	if cfg.Env == nil {
 		cfg.Env = realenv.New(cfg.Logger)
 	}
+	_, real := cfg.Env.(*realenv.Env)
 	c, err := node.Start(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return &Node{node: c, config: sessionConfig{
 		log:           cfg.Logger.With("node", c.Name()),
-		reportDropped: !simulated, // the garbage collector keeps no virtual time
+		reportDropped: real, // the garbage collector keeps no virtual time
 	}}, nil
 }
 
