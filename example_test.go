@@ -66,6 +66,63 @@ func ExampleNode_Do() {
 	// <nil>
 }
 
+// A function whose lock is lost learns that from the cause of its context; the context's Err says Canceled, whatever the reason
+// is. Here the lock ends by MaxHold; one that is lost because the node was cut off looks the same.
+func ExampleNode_Do_lost() {
+	node, err := mesh.Solo(mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+
+	err = node.Do(context.Background(), "orders/42", func(ctx context.Context, _ *mesh.Lock) error {
+		select {
+		case <-time.After(time.Minute): // the work
+			return nil
+		case <-ctx.Done():
+			fmt.Println("Err:  ", ctx.Err())
+			fmt.Println("Cause:", context.Cause(ctx))
+			return fmt.Errorf("stopped: %w", context.Cause(ctx))
+		}
+	}, mesh.MaxHold(100*time.Millisecond))
+	fmt.Println(errors.Is(err, mesh.ErrLost))
+	// Output:
+	// Err:   context canceled
+	// Cause: mesh: lock lost
+	// true
+}
+
+// The contexts of a lock end with the cause ErrLost if it is lost, and with Canceled if it is unlocked.
+func ExampleLock_Context() {
+	node, err := mesh.Solo(mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	unlocked, err := node.Lock(ctx, "orders/1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	held, err := node.Lock(ctx, "orders/2")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	first, second := unlocked.Context(), held.Context()
+	if err := unlocked.Unlock(ctx); err != nil {
+		fmt.Println(err)
+	}
+	node.Close() // as a crash would: the node can renew no lease any more
+	fmt.Println(first.Err(), "because of", context.Cause(first))
+	fmt.Println(second.Err(), "because of", context.Cause(second))
+	// Output:
+	// context canceled because of context canceled
+	// context canceled because of mesh: lock lost
+}
+
 // The error of a refused TryLock names the holder.
 func ExampleNode_TryLock() {
 	node, err := mesh.Solo(mesh.WithName("ann"))

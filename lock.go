@@ -121,9 +121,10 @@ func (l *Lock) Err() error {
 	return err
 }
 
-// Context returns a context that ends with the hold: when the lock is lost, with
-// [context.Cause] ErrLost, else at Unlock or the session's Close. It carries the values of
-// the context that the lock was acquired with, but does not end with that context.
+// Context returns a context that ends with the hold. Its Err is context.Canceled then, as that of any context that is
+// cancelled; [context.Cause] says why: ErrLost if the lock was lost, and context.Canceled after Unlock or the session's
+// Close. So code below the lock returns or logs context.Cause(ctx), not ctx.Err(). The context carries the values of
+// the one that the lock was acquired with, but does not end with that one.
 func (l *Lock) Context() context.Context {
 	h := l.of()
 	h.arm()
@@ -145,8 +146,8 @@ func (l *Lock) Context() context.Context {
 	return h.ctx
 }
 
-// WithContext returns a context that is derived from parent and also ends with the hold;
-// see Context. If parent is nil, the context has already ended, with the cause ErrInvalidOption.
+// WithContext returns a context that is derived from parent and also ends with the hold. [context.Cause] says which
+// of the two ended it: ErrLost if the lock was lost; see Context. If parent is nil, the context has already ended, with the cause ErrInvalidOption.
 func (l *Lock) WithContext(parent context.Context) context.Context {
 	if parent == nil {
 		ctx, cancel := context.WithCancelCause(context.Background())

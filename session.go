@@ -140,7 +140,8 @@ func (s *Session) TryAcquire(ctx context.Context, key string, n, capacity int64,
 
 // Do locks key, calls fn with the lock, and unlocks, even if fn panics. Fn's context is
 // derived from ctx and also ends with the hold: see [Lock.WithContext]. So ctx bounds both
-// the wait and the work. If ctx has ended when fn returns, Do waits up to 1 s for the unlock.
+// the wait and the work. If fn's context ends because the lock was lost, its Err is context.Canceled as if the caller had
+// given up, and its [context.Cause] is ErrLost: return or log that. If ctx has ended when fn returns, Do waits up to 1 s for the unlock.
 //
 // Do returns Lock's error, or fn's error joined with Unlock's. So a lock that was lost
 // during fn is an error (ErrLost), even if fn returned nil.
