@@ -56,6 +56,7 @@ type request struct {
 	as      name
 	asks    client.Request
 	pending *node.Pending
+	placed  chan struct{} // closed once a claim is known to be one of a place in a queue
 	over    chan struct{} // closed once outcome and err are set: it does not wait any more
 	outcome node.Outcome
 	err     error
@@ -86,11 +87,12 @@ func (r *request) differs(asks client.Request) *Error {
 
 // make makes a request. It is called with the mutex held.
 func (g *guest) make(as name, asks client.Request) (*request, *Error) {
-	pending, err := g.session.Request(asks)
+	r := &request{guest: g, as: as, asks: asks, placed: make(chan struct{}), over: make(chan struct{})}
+	pending, err := g.session.Request(asks, sync.OnceFunc(func() { close(r.placed) }))
 	if err != nil {
 		return nil, failure(err)
 	}
-	r := &request{guest: g, as: as, asks: asks, pending: pending, over: make(chan struct{})}
+	r.pending = pending
 	g.requests[as] = r
 	go func() {
 		_ = pending.Wait(context.Background())
@@ -167,16 +169,12 @@ func (g *guest) say(ctx context.Context, as name, asks client.Request, token uin
 func (g *guest) known(ctx context.Context, r *request) (_ *request, holder string, err *Error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	placed := r.pending.Placed()
-	if !r.asks.Claim {
-		placed = nil
-	}
 	if !r.asks.Claim && r.asks.Held == 0 {
 		return r, "", nil
 	}
 	select {
 	case <-r.over:
-	case <-placed:
+	case <-r.placed:
 	case <-ctx.Done():
 		return nil, "", failure(ctx.Err())
 	}

@@ -77,8 +77,8 @@ func (l *shardLoop) tellCaller(e client.Event) {
 			h.holder.Unlocking() // the key is free before the lease is over
 		}
 	case client.Placed:
-		if p, ok := e.Call.Owner.(*Pending); ok {
-			p.once.Do(func() { close(p.placed) })
+		if p, ok := e.Call.Owner.(*Pending); ok && p.placed != nil {
+			p.placed()
 		}
 	case client.SessionLost:
 		e.Session.Owner.(*Session).lost()

@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
@@ -89,23 +88,20 @@ func (s *Session) Lease() (lease time.Duration) {
 type Pending struct {
 	session *Session
 	call    *client.Call
-	once    sync.Once
-	placed  chan struct{}
+	placed  func()
 }
 
-// Request makes a request of a guest, or claims one.
-func (s *Session) Request(req client.Request) (*Pending, error) {
+// Request makes a request of a guest, or claims one. Placed, if it is not nil, is called each time when a claim is known to be one of a place
+// in a queue. It must not block.
+func (s *Session) Request(req client.Request, placed func()) (*Pending, error) {
 	c := s.call(client.Lock, req)
-	p := &Pending{session: s, call: c, placed: make(chan struct{})}
+	p := &Pending{session: s, call: c, placed: placed}
 	c.Owner = p
 	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
 		return nil, fault.ErrClosed
 	}
 	return p, nil
 }
-
-// Placed is closed once a claim is known to be one of a place in a queue.
-func (p *Pending) Placed() <-chan struct{} { return p.placed }
 
 // Wait waits for the result, or until ctx ends; the request goes on then. One goroutine at a time may wait.
 func (p *Pending) Wait(ctx context.Context) error {
@@ -149,7 +145,7 @@ func (p *Pending) Outcome() (Outcome, error) {
 // Claim claims a request, and waits until it is more than a place in a queue.
 func (s *Session) Claim(ctx context.Context, req client.Request) (Outcome, error) {
 	req.Claim = true
-	p, err := s.Request(req)
+	p, err := s.Request(req, nil)
 	if err == nil {
 		err = p.Wait(ctx)
 	}

@@ -78,7 +78,7 @@ func (v *visitor) locks(ctx context.Context, g *guests, s *node.Session, key str
 	sent, gave := w.Now(), v.gave[key]
 	req := asks(key)
 	req.Claim = chance.IntN(3) == 0
-	p, err := s.Request(req)
+	p, err := s.Request(req, nil)
 	if err != nil {
 		return
 	}
