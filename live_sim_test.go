@@ -380,7 +380,7 @@ func TestRefusedChanges(t *testing.T) {
 	if err := w.Run(8 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	refused("a", "d", "", mesh.ErrUnfinished, `node "c" of c:7300 is not heard`, "replace or remove c:7300 first")
+	refused("a", "d", "", mesh.ErrUnfinished, "the node of c:7300 is silent", "replace or remove c:7300 first")
 
 	one := simulate.New(simulate.Options{Seed: 8})
 	defer one.Close()
