@@ -17,7 +17,8 @@ import (
 type world struct {
 	serving, long, deep bool
 	depth               int
-	begun               func(*testing.T, limits) []*model // returns how it begins
+	begun               func(*testing.T, limits) []*model // returns how it begins, which course tells
+	course              string
 	limits
 }
 
@@ -93,8 +94,9 @@ var worlds = []world{
 	{limits: limits{entries: 4, replicas: 3, restarts: 2, calls: 2, registers: 1, short: true, takes: true, atOnce: true, serve: 200}, serving: true, deep: true, depth: 6},
 	{limits: limits{entries: 3, replicas: 2, calls: 1, registers: 1, short: true, atOnce: true, lists: []string{"abc", "ab"}, edits: 1, live: true, serve: 2}, serving: true, long: true},
 	{limits: limits{entries: 3, replicas: 2, calls: 2, short: true, lists: []string{"abc", "ab"}, edits: 1, live: true, serve: 200}, serving: true, deep: true, depth: 9},
-	{limits: limits{entries: 6, replicas: 3, calls: 1, registers: 1, atOnce: true, lists: []string{"abcde", "abcdf"}, hasty: true, late: true, serve: 2000}, begun: unaware},
-	{limits: limits{entries: 6, replicas: 3, calls: 1, registers: 2, atOnce: true, lists: []string{"abcde", "abcdf"}, hasty: true, late: true, serve: 2000}, begun: unaware, deep: true},
+	{limits: limits{entries: 6, replicas: 3, calls: 1, registers: 1, atOnce: true, lists: []string{"abcde", "abcdf"}, hasty: true, late: true, serve: 2000}, begun: unaware, course: "two are bound before they know, and found another mesh"},
+	{limits: limits{entries: 6, replicas: 3, calls: 1, registers: 2, atOnce: true, lists: []string{"abcde", "abcdf"}, hasty: true, late: true, serve: 2000}, begun: unaware, course: "two are bound before they know, and found another mesh", deep: true},
+	{limits: limits{entries: 7, replicas: 3, calls: 1, atOnce: true, lists: []string{"abcd", "abce", "abfe", "gbfe"}, serve: 2000}, begun: changed, course: "the list has changed thrice, and those that were dropped run on"},
 }
 
 // unaware returns worlds in which two entries of five have been started anew, with the next list, and are bound, which
@@ -134,6 +136,29 @@ func unaware(t *testing.T, l limits) []*model {
 	return ms
 }
 
+// changed returns worlds whose list has changed to each of lists. The nodes that were dropped run on, with the list that they had.
+func changed(t *testing.T, l limits) []*model {
+	ms := newServing(l)
+	for _, m := range ms {
+		for k := 1; k < len(m.lists); k++ {
+			if m.rollOut(k, order(l.entries), l.entries); !m.inForce(k) {
+				t.Fatalf("the mesh did not change to the list %s", m.lists[k])
+			}
+		}
+		m.sent = nil // who is to know the last version knows it
+	}
+	return ms
+}
+
+// order returns the numbers from zero, so many.
+func order(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
 // start returns the states in which a world begins.
 func (w *world) start(t *testing.T) []*model {
 	switch {
@@ -149,7 +174,7 @@ func (w *world) String() string {
 	begin := "founding"
 	switch {
 	case w.begun != nil:
-		begin = "two are bound before they know, and found another mesh"
+		begin = w.course
 	case w.serving:
 		begin = "serving"
 	}
