@@ -97,6 +97,11 @@ var worlds = []world{
 	{limits: limits{entries: 6, replicas: 3, calls: 1, registers: 1, atOnce: true, lists: []string{"abcde", "abcdf"}, hasty: true, late: true, serve: 2000}, begun: unaware, course: "two are bound before they know, and found another mesh"},
 	{limits: limits{entries: 6, replicas: 3, calls: 1, registers: 2, atOnce: true, lists: []string{"abcde", "abcdf"}, hasty: true, late: true, serve: 2000}, begun: unaware, course: "two are bound before they know, and found another mesh", deep: true},
 	{limits: limits{entries: 7, replicas: 3, calls: 1, atOnce: true, lists: []string{"abcd", "abce", "abfe", "gbfe"}, serve: 2000}, begun: changed, course: "the list has changed thrice, and those that were dropped run on"},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 3, vacate: 1, ttls: 1, atOnce: true}, serving: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 2, calls: 1, registers: 1, words: 1, atOnce: true, serve: 200}, serving: true, deep: true},
+	{limits: limits{entries: 2, restarts: 1, calls: 1, registers: 2, ttls: 1, words: 1, atOnce: true}, serving: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 4, vacate: 1, ttls: 1, atOnce: true, serve: 200}, serving: true, deep: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 2, ttls: 1, atOnce: true, serve: 500}, serving: true, deep: true, depth: 8},
 }
 
 // unaware returns worlds in which two entries of five have been started anew, with the next list, and are bound, which
@@ -183,7 +188,7 @@ func (w *world) String() string {
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{l.replicas, "replicas"}, {l.restarts, "restarts"}, {l.calls, "calls"}, {l.registers, "registers"}, {l.asks, "asks"}, {l.fences, "fences"}, {l.hears, "hears"}, {l.edits, "edits"}, {l.ends, "ends"}, {l.lies, "lies"}, {l.vacate, "vacated"}} {
+	}{{l.replicas, "replicas"}, {l.restarts, "restarts"}, {l.calls, "calls"}, {l.registers, "registers"}, {l.asks, "asks"}, {l.fences, "fences"}, {l.hears, "hears"}, {l.edits, "edits"}, {l.ends, "ends"}, {l.lies, "lies"}, {l.vacate, "vacated"}, {l.ttls, "changes of MaxTTL"}, {l.words, "words"}} {
 		if n.n > 0 {
 			text += fmt.Sprintf(", %d %s", n.n, n.what)
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
@@ -58,6 +59,10 @@ type model struct {
 	versions int         // decided at once, so far
 	endings  int         // begun, so far
 	vacated  int         // begun, so far
+	ttlsSet  int         // begun, so far
+
+	timed bool         // tables say for how long leases may last, and shards for how long they are quiet
+	words []Generation // those of which an operator has said that they need not be quiet
 }
 
 // every is in how many states comesToServe is tried once, as it takes longer than a step.
@@ -80,6 +85,8 @@ type limits struct {
 	vacate int      // how often a seat may be vacated, whether or not its incarnation is silent
 	short  bool     // roll calls may be begun without each set of entries, by Next or not
 	takes  bool     // a proposer may withdraw a roll call
+	ttls   int      // how often an operator changes MaxTTL, to one or two
+	words  int      // how often an operator says that the shard need not be quiet
 	late   bool     // the mesh that serves has a higher ballot than nodes begin with that have not heard of it
 	apart  bool     // there may be two meshes, which know nothing of each other at first
 	plain  bool     // states that renamings make of each other are explored each by itself
@@ -107,6 +114,10 @@ const (
 	move
 	settle
 	recovery
+	calm
+	ttl
+	raise
+	outlive
 )
 
 type call struct {
@@ -150,7 +161,7 @@ func newModel(l limits) *model {
 	if l.lists == nil {
 		l.lists = []string{"abcdefg"[:l.entries]}
 	}
-	m := &model{limits: l}
+	m := &model{limits: l, timed: l.ttls > 0 || l.words > 0}
 	for e := range l.entries {
 		m.names = append(m.names, string(rune('a'+e)))
 		m.lives = append(m.lives, 1)
@@ -233,7 +244,7 @@ func (m *model) clone() *model {
 	c := *m
 	c.lives, c.acc, c.calls, c.regs = slices.Clone(m.lives), slices.Clone(m.acc), slices.Clone(m.calls), slices.Clone(m.regs)
 	c.asks, c.sent, c.voted, c.past = slices.Clone(m.asks), slices.Clone(m.sent), slices.Clone(m.voted), slices.Clone(m.past)
-	c.groups, c.files, c.heard = slices.Clone(m.groups), slices.Clone(m.files), slices.Clone(m.heard)
+	c.groups, c.files, c.heard, c.words = slices.Clone(m.groups), slices.Clone(m.files), slices.Clone(m.heard), slices.Clone(m.words)
 	return &c
 }
 
@@ -336,14 +347,14 @@ func (m *model) ownSteps(e int, do func(func() string, func(*model))) {
 	}
 	if m.atOnce && m.versions < m.limits.registers {
 		m.decideAtOnce(e, func(prev *Table) (ts []*Table) {
-			for k := bind; k <= recovery; k++ {
-				ts = append(ts, m.allowed(k, prev)...)
+			for k := range kinds {
+				ts = append(ts, m.allowed(kind(k), prev)...)
 			}
 			return ts
 		}, do)
 	}
 	if !m.atOnce && len(m.regs) < m.limits.registers && a.table != nil && a.Serves(a.table.Stamp) == nil {
-		for k := bind; k <= recovery; k++ {
+		for k := bind; int(k) < len(kinds); k++ {
 			if len(m.allowed(k, a.table)) > 0 {
 				do(func() string { return fmt.Sprintf("%d begins a version that %ss", id, kinds[k]) }, func(c *model) { c.startRegister(e, k, nil) })
 			}
@@ -407,14 +418,15 @@ func (m *model) proposeSteps(e int, t *Table, own []*Table, do func(func() strin
 	id := m.id(e)
 	if m.atOnce && m.versions < m.limits.registers {
 		m.decideAtOnce(e, func(prev *Table) []*Table {
-			return slices.Concat(own, m.allowed(end, prev), m.allowed(vacate, prev), m.changes(move, prev), m.changes(settle, prev), m.changes(recovery, prev))
+			return slices.Concat(own, m.allowed(end, prev), m.allowed(vacate, prev), m.changes(move, prev), m.changes(settle, prev), m.changes(recovery, prev),
+				m.allowed(calm, prev), m.allowed(ttl, prev), m.changes(raise, prev), m.changes(outlive, prev))
 		}, do)
 	}
 	if !m.atOnce && len(m.regs) < m.limits.registers {
 		for _, want := range own {
 			do(func() string { return fmt.Sprintf("%d proposes %v", id, want.Bound()) }, func(c *model) { c.startRegister(e, bind, want) })
 		}
-		for k := end; k <= recovery; k++ {
+		for k := end; int(k) < len(kinds); k++ {
 			if len(m.allowed(k, t)) > 0 {
 				do(func() string { return fmt.Sprintf("%d begins a version that %ss", id, kinds[k]) }, func(c *model) { c.startRegister(e, k, nil) })
 			}
@@ -472,6 +484,11 @@ func (m *model) nodeSteps(e int, do func(func() string, func(*model))) {
 		do(func() string { return fmt.Sprintf("%d fences its replica", id) }, func(c *model) {
 			c.edit(id).Fence(0, t.Shards[0].Generation)
 			c.fences++
+		})
+	}
+	if t := a.table; len(m.words) < m.limits.words && t != nil && !slices.Contains(m.words, t.Shards[0].Generation) {
+		do(func() string { return fmt.Sprintf("an operator says by %d that the shard need not be quiet", id) }, func(c *model) {
+			c.words = append(c.words, t.Shards[0].Generation)
 		})
 	}
 }
@@ -684,16 +701,31 @@ func (m *model) values(k call) (values []*Table) {
 			answers[i] = *r
 		}
 	}
-	fresh := func() *Table { return &Table{Mesh: k.Ballot.Round, Shards: make([]Shard, 1)} }
+	fresh := func() *Table {
+		t := &Table{Mesh: k.Ballot.Round, Shards: make([]Shard, 1)}
+		if m.timed {
+			t.Params.MaxTTL = 1
+		}
+		return t
+	}
 	if k.Call.Value(answers, fresh, func(int) []transport.ID { return nil }) == nil {
 		return []*Table{nil}
 	}
 	from := k.Call.Recovered(answers)
 	asked := slices.DeleteFunc(slices.Clone(k.Roster), func(id transport.ID) bool { return id == 0 })
 	for _, voters := range sets(nil, asked, m.replicas) {
-		values = append(values, m.tables.intern(k.Call.Value(answers, fresh, func(int) []transport.ID { return voters }), from))
+		t := k.Call.Value(answers, fresh, func(int) []transport.ID { return voters })
+		m.quieten(t, from)
+		values = append(values, m.tables.intern(t, from))
 	}
 	return values
+}
+
+// quieten makes a generation of the shard quiet that begins with t, which is not in use yet.
+func (m *model) quieten(t, from *Table) {
+	if s := &t.Shards[0]; m.timed && (from == nil || s.Generation != from.Shards[0].Generation) {
+		s.Quiet = t.Params.Outlast()
+	}
 }
 
 // sets returns the sets of n that have all of some and otherwise of more, or all if there are fewer.
@@ -714,7 +746,7 @@ func sorted(ids []transport.ID) []transport.ID {
 	return s
 }
 
-var kinds = []string{"bind", "start", "relist", "end", "vacate", "move", "settle", "recover"}
+var kinds = []string{"bind", "start", "relist", "end", "vacate", "move", "settle", "recover", "calm", "set MaxTTL", "raise", "outlive"}
 
 func (m *model) startRegister(e int, k kind, want *Table) {
 	var round uint64
@@ -726,6 +758,8 @@ func (m *model) startRegister(e int, k kind, want *Table) {
 		m.endings++
 	case vacate:
 		m.vacated++
+	case ttl:
+		m.ttlsSet++
 	}
 	m.regs = append(m.regs, register{kind: k, want: want, by: m.id(e), ballot: Ballot{round + 1, m.id(e)}, prev: m.acc[e].table})
 }
@@ -760,6 +794,8 @@ func (m *model) decideAtOnce(e int, own func(*Table) []*Table, do func(func() st
 					c.endings++
 				case kinds[vacate]:
 					c.vacated++
+				case kinds[ttl]:
+					c.ttlsSet++
 				}
 				for _, voter := range by {
 					a := c.edit(voter)
@@ -869,6 +905,7 @@ func (m *model) proposals(k register) []*Table {
 func (m *model) changes(k kind, t *Table) (ts []*Table) {
 	add := func(n *Table, err error) {
 		if err == nil {
+			m.quieten(n, t)
 			ts = append(ts, m.tables.intern(n, t))
 		}
 	}
@@ -912,16 +949,46 @@ func (m *model) changes(k kind, t *Table) (ts []*Table) {
 		for _, to := range m.others(t) {
 			add(t.Recover(0, m.fenced(s.Generation), to))
 		}
+	case calm:
+		for _, g := range m.words {
+			said := Table{Shards: []Shard{{Generation: g}}}
+			add(t.Calm(said.Era()))
+		}
+	case ttl:
+		for d := range time.Duration(2) {
+			add(t.SetMaxTTL(1 + d))
+		}
+	case raise:
+		if m.known(t) {
+			add(t.Raise())
+		}
+	case outlive: // so much time has passed
+		if m.known(t) {
+			add(t.Outlive())
+		}
 	}
 	return ts
 }
 
 // allowed returns the versions after t of a kind, if there may be more of that.
 func (m *model) allowed(k kind, t *Table) []*Table {
-	if k == end && m.endings >= m.ends+m.lies || k == vacate && m.vacated >= m.limits.vacate {
+	if k == end && m.endings >= m.ends+m.lies || k == vacate && m.vacated >= m.limits.vacate || k == ttl && m.ttlsSet >= m.ttls {
 		return nil
 	}
 	return m.changes(k, t)
+}
+
+// known reports whether all that are bound in t know, or have ended, what it says of MaxTTL; and nobody votes that was dropped. Who
+// is to propose the next version hears it of them. Those of vacant seats it does not ask here.
+func (m *model) known(t *Table) bool {
+	first := t.Stamp.Version
+	for o := m.tables.parent(t); o != nil && o.Stamp.Roll == t.Stamp.Roll && o.Params == t.Params; o = m.tables.parent(o) {
+		first = o.Stamp.Version
+	}
+	return t.Dropped == 0 && !slices.ContainsFunc(t.Bound(), func(id transport.ID) bool {
+		a := m.at(id)
+		return a != nil && (a.table == nil || a.table.Stamp.Roll != t.Stamp.Roll || a.table.Stamp.Version < first)
+	})
 }
 
 // voters returns those that may be to vote by t: those of now that have a seat, then others that have one.
@@ -1074,6 +1141,9 @@ func (m *model) judge(t *Table) {
 			m.wrong = fmt.Sprintf("%v does not descend from %v", t.Stamp, o.Stamp)
 		}
 	}
+	if o := m.outlasts(t); t.Stamp.Version == 0 && o != nil {
+		m.wrong = fmt.Sprintf("%v is quiet for leases of up to %d, and by %v they last up to %d", t.Stamp, t.Params.Outlast(), o.Stamp, o.Params.MaxTTL)
+	}
 	for _, s := range t.Seats {
 		if had := m.had(t, s.Entry); t.Stamp.Version > 0 && s.Node.ID != 0 && s.Node.ID < had { // a later incarnation of an entry has a higher ID here
 			m.wrong = fmt.Sprintf("%v gives the seat of %d to %d, which has ended", t.Stamp, had, s.Node.ID)
@@ -1169,6 +1239,11 @@ func (m *model) check() string {
 	if m.wrong != "" {
 		return m.wrong
 	}
+	if m.timed {
+		if why := m.cutShort(); why != "" {
+			return why
+		}
+	}
 	var capable []Generation
 	for i := range m.groups {
 		g := &m.groups[i]
@@ -1181,6 +1256,39 @@ func (m *model) check() string {
 		return fmt.Sprintf("two generations of a shard can commit: %v", capable)
 	}
 	return ""
+}
+
+// cutShort returns which quiet time may be over too early, or "". While the list changes, a node may remember the mesh that has no
+// seat in it any more; so then only what a roll call goes on from is looked at: see judge.
+func (m *model) cutShort() string {
+	for _, t := range m.past {
+		if s := &t.Shards[0]; s.Calm && !slices.Contains(m.words, s.Generation) {
+			return fmt.Sprintf("%v need not be quiet, and no operator has said so of it", s.Generation)
+		}
+	}
+	for _, a := range m.acc {
+		if a.table == nil || len(m.lists) > 1 {
+			continue
+		}
+		if o := m.outlasts(a.table); o != nil {
+			return fmt.Sprintf("%d remembers that leases last up to %d, and by %v up to %d", a.self, a.table.Params.Outlast(), o.Stamp, o.Params.MaxTTL)
+		}
+	}
+	return ""
+}
+
+// outlasts returns a decision by which leases may last for longer than t says, or nil. They may last as long as any decision of its
+// mesh had MaxTTL, but those after which it was noted that all leases which are longer than those of now are over.
+func (m *model) outlasts(t *Table) *Table {
+	for _, o := range m.past {
+		over := func(d *Table) bool {
+			return d.Stamp.Version > 0 && m.tables.descends(d, o) && what(d, m.tables.parent(d)) == kinds[outlive]
+		}
+		if o.Params.MaxTTL > t.Params.Outlast() && m.tables.founded(o) == m.tables.founded(t) && !slices.ContainsFunc(m.past, over) {
+			return o
+		}
+	}
+	return nil
 }
 
 // wronged reports whether a decision on shards of this generation of the core says falsely that an incarnation has ended, and
@@ -1408,14 +1516,15 @@ func (m *model) tend() bool {
 	}
 	s := &t.Shards[0]
 	able := m.tendShard(s)
-	for k := bind; k <= recovery; k++ {
+	for k := bind; int(k) < len(kinds); k++ {
 		ts := slices.DeleteFunc(m.changes(k, t), func(n *Table) bool {
-			return k == vacate || k == move && (!able || slices.ContainsFunc(n.Shards[0].Next, m.gone))
+			return k == vacate || k == calm || k == ttl || k == move && (!able || slices.ContainsFunc(n.Shards[0].Next, m.gone))
 		})
 		if k == recovery {
 			run := slices.DeleteFunc(t.Bound(), m.gone)
 			n, err := t.Recover(0, m.fenced(s.Generation), run[:min(len(run), m.replicas)])
 			if ts = nil; err == nil {
+				m.quieten(n, t)
 				ts = append(ts, m.tables.intern(n, t))
 			}
 		}
@@ -1425,7 +1534,7 @@ func (m *model) tend() bool {
 		}
 	}
 	g := m.group(s.Generation)
-	return quorum(g.voters, m.votes(g.generation))
+	return quorum(g.voters, m.votes(g.generation)) && t.Params.Raise == 0 && t.Params.Longest == 0
 }
 
 // tendShard lets a shard change its voters as it may, or fences those that are left if it cannot. It

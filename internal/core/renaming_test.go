@@ -127,6 +127,7 @@ func (ts *tables) key(t, parent *Table) []byte {
 	num(t.Stamp.Version)
 	num(t.Mesh)
 	num(uint64(t.Dropped))
+	num(uint64(t.Params.MaxTTL) | uint64(t.Params.Raise)<<4 | uint64(t.Params.Longest)<<8)
 	b = append(b, t.Was...)
 	b = append(b, t.Ordered...)
 	num(uint64(len(t.Seats)))
@@ -147,6 +148,10 @@ func (ts *tables) key(t, parent *Table) []byte {
 		num(uint64(s.Generation.Core.By))
 		num(s.Generation.Number)
 		num(s.Move)
+		num(uint64(s.Quiet))
+		if s.Calm {
+			num(1 << 20)
+		}
 		num(uint64(len(s.Voters)))
 		for _, id := range slices.Concat(s.Voters, s.Next) {
 			num(uint64(id))
@@ -179,6 +184,14 @@ func (ts *tables) descends(t, o *Table) bool {
 		}
 	}
 	return false
+}
+
+// founded returns the table by which t's mesh was founded.
+func (ts *tables) founded(t *Table) *Table {
+	for o := ts.parent(t); o != nil; o = ts.parent(o) {
+		t = o
+	}
+	return t
 }
 
 // renamed returns the number of the table that renaming number i makes of t.
@@ -281,11 +294,16 @@ type encoder struct {
 func (s *scratch) encode(m *model, i int) []byte {
 	e := encoder{s, m, i, &m.tables.renamings[i]}
 	s.b = s.b[:0]
-	for _, n := range [...]int{m.restarts, m.edits, m.fences, m.versions, m.limits.hears, m.endings, m.vacated} {
+	for _, n := range [...]int{m.restarts, m.edits, m.fences, m.versions, m.limits.hears, m.endings, m.vacated, m.ttlsSet} {
 		s.num(n)
 	}
 	if len(m.lists) > 1 && len(m.past) > 0 {
 		s.num(m.listed(m.past[len(m.past)-1].List())) // inForce looks at it
+	}
+	e.num(len(m.words))
+	for _, g := range m.words {
+		e.ballot(g.Core)
+		e.num(int(g.Number))
 	}
 	e.groups()
 	e.entries()

@@ -28,7 +28,15 @@ func names(lists []string) string {
 // what returns the kind of a version that was made out of another.
 func what(t, from *Table) string {
 	s, was := &t.Shards[0], &from.Shards[0]
-	switch {
+	switch p, before := t.Params, from.Params; {
+	case p.Longest == 0 && before.Longest != 0 && p.MaxTTL == before.MaxTTL && p.Raise == before.Raise:
+		return kinds[outlive]
+	case p.Raise == 0 && before.Raise != 0 && p.MaxTTL == before.Raise:
+		return kinds[raise]
+	case p != before:
+		return kinds[ttl]
+	case s.Calm && s.Generation == was.Generation && !was.Calm:
+		return kinds[calm]
 	case !slices.Equal(t.List(), from.List()):
 		return kinds[relist]
 	case s.Generation != was.Generation:
@@ -125,7 +133,9 @@ func atRandom(rng, more *rand.Rand) *model {
 		l.entries = len(names(l.lists))
 		l.edits, l.hasty = rng.IntN(2*l.entries*len(l.lists)), len(l.lists) == 2 && rng.IntN(2) == 0
 	}
-	l.late = more.IntN(2) == 0
+	if l.late = more.IntN(2) == 0; more.IntN(3) == 0 {
+		l.ttls, l.words = more.IntN(4), more.IntN(3)
+	}
 	l.replicas = 2 + rng.IntN(l.entries-1)
 	l.atOnce = rng.IntN(2) == 0
 	if rng.IntN(4) == 0 {
