@@ -401,19 +401,22 @@ func inOrderOfStamps(a, b *use) int {
 func (t *Table) forget(e *entry) {
 	t.keepEntry(e)
 	for o, d := range e.done {
-		if d != nil && t.now >= d.until && (Op(o) != Pull || !e.used()) {
+		if d != nil && t.now >= d.until && !e.outlasts(Op(o)) {
 			e.done[o] = nil
 		}
 	}
 	t.remind(e)
 }
 
+// outlasts reports whether a success of o is remembered although its time is over.
+func (e *entry) outlasts(o Op) bool { return o == Pull && e.used() }
+
 // remind notes when a completion of e is to be forgotten next.
 func (t *Table) remind(e *entry) {
 	was := e.forgetAt
 	e.forgetAt = 0
-	for _, d := range e.done {
-		if d != nil && t.now < d.until && (e.forgetAt == 0 || d.until < e.forgetAt) {
+	for o, d := range e.done {
+		if d != nil && (t.now < d.until || !e.outlasts(Op(o))) && (e.forgetAt == 0 || d.until < e.forgetAt) {
 			e.forgetAt = d.until
 		}
 	}

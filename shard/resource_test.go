@@ -438,3 +438,39 @@ func TestAResourceWithManyUses(t *testing.T) {
 		t.Errorf("one that is there got %+v", out)
 	}
 }
+
+// Promise: P39, P40: one step forgets a bounded number of successes whose time is over; a snapshot has the others.
+func TestASnapshotOfWhatIsOver(t *testing.T) {
+	table := newTable()
+	for i := range uint64(maxForgotten + 3) {
+		b, e := update("ann", 2*i+1), end("ann", 2*i+2, 0)
+		b.Key = fmt.Sprint("r", i)
+		e.Key, e.Token = b.Key, granting(table.Step(b, nil))
+		table.Step(e, nil)
+	}
+	table.Enter(thisTerm, 2*retention)
+	table.Step(lock("bob", 1, "k"), nil)
+	if n := len(table.keys); n != 1+3 {
+		t.Fatalf("%d keys are known", n)
+	}
+	twin := restored(t, imageOf(table))
+	if twin.Sum() != table.Sum() {
+		t.Error("the restored table is another one")
+	}
+	for _, each := range []*Table{table, twin} {
+		each.Step(lock("bob", 2, "l"), nil)
+		if n := len(each.keys); n != 2 {
+			t.Errorf("%d keys are known a step later", n)
+		}
+	}
+}
+
+// granting returns the token of the grant among events.
+func granting(events []Event) uint64 {
+	for _, e := range events {
+		if e.What == Granted {
+			return e.Token
+		}
+	}
+	return 0
+}
