@@ -52,6 +52,7 @@
 //	     not_holder  somebody else does
 //	     lost        the guest held it, and has lost it
 //	409  in_use      the resource is used; with the users
+//	     locked      a "try" would have to wait
 //	     mismatch    the key is in use as something else, or the request_id was
 //	     running     it does not wait any more
 //	503  no_quorum   no majority of the replicas answers; try again after Retry-After seconds
