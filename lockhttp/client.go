@@ -294,6 +294,9 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 		if errors.As(err, &e) && e.Status != http.StatusServiceUnavailable {
 			return err
 		}
+		if ctx.Err() != nil {
+			err = errors.Join(ctx.Err(), err)
+		}
 		if tries >= retries || ctx.Err() != nil {
 			return fmt.Errorf("lockhttp: %s %s: retried %d times: %w", method, name, tries, err)
 		}
@@ -302,7 +305,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return fmt.Errorf("lockhttp: %s %s: retried %d times: %w", method, name, tries, errors.Join(ctx.Err(), err))
+			return fmt.Errorf("lockhttp: %s %s: retried %d times: %w", method, name, tries, errors.Join(ctx.Err(), err)) // while it paused
 		}
 	}
 }

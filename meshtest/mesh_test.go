@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"runtime"
@@ -19,7 +20,14 @@ import (
 	"github.com/lockmesh/mesh/meshtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The tests of this package mostly wait: more of them run at a time than there are processors.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // brief are leases that a test can wait for.
 func brief() []mesh.Option {
@@ -160,6 +168,7 @@ func TestFleetsOfParallelTestsDoNotMeet(t *testing.T) {
 }
 
 func TestFleetOfGivesEachNodeItsOptions(t *testing.T) {
+	t.Parallel()
 	m := meshtest.FleetOf(t,
 		[]mesh.Option{mesh.WithName("ann"), mesh.WithZone("north")},
 		[]mesh.Option{mesh.WithName("bob"), mesh.WithZone("south"), mesh.WithLeaseTTL(2 * time.Second)},
@@ -200,6 +209,7 @@ func TestFleetsOfOtherSizes(t *testing.T) {
 
 // The keys of a node that is killed are free when its leases end. Its successor has the same name and address.
 func TestKillOfAHolder(t *testing.T) {
+	t.Parallel()
 	m := meshtest.Fleet(t, 3, brief()...)
 	before := m.Node(2)
 	held := lock(t, before, "k")
@@ -220,6 +230,7 @@ func TestKillOfAHolder(t *testing.T) {
 
 // The others do not need a node that is killed, also if it led.
 func TestKillOfALeader(t *testing.T) {
+	t.Parallel()
 	m := meshtest.Fleet(t, 3)
 	at := leader(t, m, "k")
 	held := lock(t, m.Node((at+1)%3), "k")
@@ -237,6 +248,7 @@ func TestKillOfALeader(t *testing.T) {
 
 // A holder that is cut off loses its lock, another one gets it, and after Heal all is well.
 func TestIsolateOfTheLeadersNode(t *testing.T) {
+	t.Parallel()
 	m := meshtest.Fleet(t, 3, brief()...)
 	at := leader(t, m, "k")
 	held := lock(t, m.Node(at), "k")
@@ -282,6 +294,7 @@ func TestACutThatIsShortCostsNothing(t *testing.T) {
 }
 
 func TestIsolateOfAClient(t *testing.T) {
+	t.Parallel()
 	m := meshtest.Fleet(t, 3, brief()...)
 	client := m.Client(brief()...)
 	held := lock(t, m.Node(client), "k")
@@ -294,6 +307,7 @@ func TestIsolateOfAClient(t *testing.T) {
 
 // The others hear nothing of a node that is killed while it is cut off, so it can start again only when it is not.
 func TestKillOfANodeThatIsCutOff(t *testing.T) {
+	t.Parallel()
 	m := meshtest.Fleet(t, 3, brief()...)
 	m.Isolate(1)
 	m.Kill(1)
@@ -305,6 +319,7 @@ func TestKillOfANodeThatIsCutOff(t *testing.T) {
 
 // A core that lost its majority waits for all of its entries; the locks of holders that live stay.
 func TestRestartOfAMajority(t *testing.T) {
+	t.Parallel()
 	m := meshtest.Fleet(t, 3, brief()...)
 	client := m.Client(brief()...)
 	held := lock(t, m.Node(client), "k")
@@ -322,6 +337,7 @@ func TestRestartOfAMajority(t *testing.T) {
 
 // After a Leave by the test itself, Restart starts the successor.
 func TestRestartAfterLeave(t *testing.T) {
+	t.Parallel()
 	m := meshtest.Fleet(t, 3)
 	if err := m.Node(1).Leave(within(t)); err != nil {
 		t.Error(err)

@@ -331,3 +331,23 @@ func TestWhatAnEarlierNodeAskedFor(t *testing.T) {
 		t.Errorf("the session: %v, %d leases", s.Err(), b.leases())
 	}
 }
+
+// Who carries a guest, and waits no more for a shard's answer, is told so. No renewal names a Carry.
+func TestACarryIsAbandoned(t *testing.T) {
+	b := newBench(t, 2)
+	b.hearsOf(1, nodeB, serves(benchTerm))
+	s := b.visits()
+	c := b.carries(1, s, false)
+	b.do(Abandon{c, fault.ErrClosed})
+	if !c.over || c.Err != fault.ErrClosed {
+		t.Errorf("%v, %v", c.over, c.Err)
+	}
+	b.hearsOf(1, nodeB, carried(b.expect("2: carry gus"), 0))
+	b.pass(benchTTL / 2)
+	b.hearsGuest(s)
+	for _, renewal := range b.expects("2: renewal", "2: renewal") {
+		if q := renewalOf(renewal); len(q.Abandoned) > 0 {
+			t.Errorf("a renewal names %v", q.Abandoned)
+		}
+	}
+}

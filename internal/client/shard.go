@@ -417,6 +417,8 @@ func (s *shardClient) abandon(c *Call, cause error) {
 	l := c.lease
 	switch {
 	case c.over:
+	case c.Kind == Carry:
+		s.client.finish(c, cause) // its answer still counts for the lease
 	case c.Kind == Hear:
 		s.client.hears = slices.DeleteFunc(s.client.hears, func(o *Call) bool { return o == c })
 		s.client.finish(c, cause)
