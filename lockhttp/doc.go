@@ -13,7 +13,20 @@
 //
 // Any server carries any guest. The first request to another server moves the guest there, with all that it holds and waits for; as
 // long as the lease lasts, nothing is lost when a server ends. But a move costs a message to every shard of the mesh: a guest
-// uses one server, and another one only if that does not answer. A load balancer should be sticky by node_id.
+// uses one server, and another one only if that does not answer. A load balancer must be sticky by node_id.
+//
+// # Not safe yet
+//
+// This package is not finished. A guest that always uses one server, and another one only after that has ended, has the promises of the mesh.
+// In these cases two guests can believe in one lock, and a program must rely on tokens alone:
+//
+//   - a guest goes back to a server that it has left less than a lease ago, or uses two servers at a time: the earlier one may answer
+//     from memory
+//   - a shard loses its majority after a guest has moved, and before the guest has asked its new server for what it holds
+//   - MaxTTL is lowered while a guest holds something
+//
+// Also, one shard without a majority keeps a guest from moving to another server, and a use under a user's name cannot be released
+// after a move.
 //
 // # Requests
 //

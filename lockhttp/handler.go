@@ -368,6 +368,9 @@ func (h *handler) refs(r *http.Request) (any, *Error) {
 		return nil, err
 	}
 	if q.NodeID != "" {
+		if err := q.checkGuest(); err != nil {
+			return nil, err
+		}
 		if _, err := h.visit(r.Context(), q.NodeID); err != nil {
 			return nil, err
 		}

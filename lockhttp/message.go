@@ -186,6 +186,9 @@ func (r *Request) parse() (name, client.Request, *Error) {
 	if n := len(r.RequestID); n > maxRequestID {
 		return fail(invalid("request_id has %d bytes, want at most %d", n, maxRequestID))
 	}
+	if r.Token > mostToken() {
+		return fail(invalid("token is %d, which was never given", r.Token))
+	}
 	if n := len(r.Version); n > shard.MaxVersion {
 		return fail(invalid("version has %d bytes, want at most %d", n, shard.MaxVersion))
 	}
@@ -246,6 +249,10 @@ func (r *Request) parse() (name, client.Request, *Error) {
 	}
 	return name{r.ResourceID, q.Tag}, q, nil
 }
+
+// mostToken returns a token that is above all that have been given: they begin at a time of day (P17). A table believes what a guest
+// says, and goes on above it.
+func mostToken() uint64 { return uint64(time.Now().Add(24*time.Hour).UnixMilli()) << 10 }
 
 func (r *Request) user() string {
 	if r.User != "" {
