@@ -55,14 +55,7 @@ func (c *Client) Look(ctx context.Context, r Request) (State, error) {
 }
 
 func (c *Client) look(ctx context.Context, r Request, wait time.Duration) (State, error) {
-	q := url.Values{"node_id": {c.NodeID}, "type": {r.Type}, "resource_id": {r.ResourceID}}
-	if r.RequestID != "" {
-		q.Set("request_id", r.RequestID)
-	}
-	if r.Type == "semaphore" {
-		q.Set("n", strconv.FormatInt(r.N, 10))
-		q.Set("capacity", strconv.FormatInt(r.Capacity, 10))
-	}
+	q := c.named(r)
 	if wait > 0 {
 		q.Set("wait_ms", strconv.FormatInt(milliseconds(wait), 10))
 	}
@@ -106,23 +99,13 @@ func (c *Client) End(ctx context.Context, r Request, failed bool) (State, error)
 
 // Leave takes a request out of its queue. An [Error] with CodeRunning: it does not wait any more.
 func (c *Client) Leave(ctx context.Context, r Request) error {
-	q := url.Values{"node_id": {c.NodeID}, "type": {r.Type}, "resource_id": {r.ResourceID}}
-	if r.RequestID != "" {
-		q.Set("request_id", r.RequestID)
-	}
-	if r.Type == "semaphore" {
-		q.Set("n", strconv.FormatInt(r.N, 10))
-		q.Set("capacity", strconv.FormatInt(r.Capacity, 10))
-	}
+	q := c.named(r)
 	return c.call(ctx, http.MethodDelete, "/lock?"+q.Encode(), nil, &State{}, nil)
 }
 
 // Renew renews the lease, and names all that the guest holds: so a server that knows nothing of it learns it.
 func (c *Client) Renew(ctx context.Context) (Renewal, error) {
-	q := struct {
-		NodeID string    `json:"node_id"`
-		Locks  []Request `json:"locks,omitempty"`
-	}{NodeID: c.NodeID}
+	q := renewing{NodeID: c.NodeID}
 	c.mu.Lock()
 	for _, r := range c.held { // order-free: each is looked after alone
 		r.Try, r.WaitMS = false, 0
@@ -163,39 +146,47 @@ func (c *Client) Do(ctx context.Context, r Request, fn func(context.Context, Sta
 		return false, err
 	}
 	work, stop := context.WithCancelCause(ctx)
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		stop(c.keep(work))
-	}()
+	until, over := c.lease()
+	var kept sync.WaitGroup
+	kept.Go(func() { stop(c.keep(work)) })
+	kept.Go(func() { // also while a renewal is under way
+		select {
+		case <-over:
+			stop(ErrLeaseEnded)
+		case <-work.Done():
+		}
+	})
 	failure := errors.New("lockhttp: the function panicked")
 	defer func() {
 		stop(nil)
-		<-kept
+		kept.Wait()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), orElse(c.RequestTimeout, usualTimeout))
 		defer cancel()
 		_, ended := c.End(ending, r, failure != nil)
 		err = errors.Join(failure, ended)
 	}()
+	if !time.Now().Before(until) { // the answer took as long as the lease
+		failure = ErrLeaseEnded
+		return false, nil
+	}
 	failure = fn(work, s)
 	return true, nil
 }
 
-// keep renews the lease until ctx ends, or until the lease has ended, of which it returns the error.
+// lease returns until when the lease lasts, and a channel that is closed when it has ended.
+func (c *Client) lease() (until time.Time, ended <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.until, c.ended
+}
+
+// keep renews the lease until ctx ends, or until a server says that the lease has ended: then it returns that.
 func (c *Client) keep(ctx context.Context) error {
 	for {
-		c.mu.Lock()
-		left, ended := time.Until(c.until), c.ended
-		c.mu.Unlock()
-		t := time.NewTimer(left / 3)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		until, _ := c.lease()
+		left := time.Until(until)
+		if !pause(ctx, left/3) {
 			return ctx.Err()
-		case <-ended:
-			t.Stop()
-			return ErrLeaseEnded
-		case <-t.C:
 		}
 		within, cancel := context.WithTimeout(ctx, max(left/2, 50*time.Millisecond))
 		_, err := c.Renew(within)
@@ -204,6 +195,19 @@ func (c *Client) keep(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// named returns the parameters that name a request.
+func (c *Client) named(r Request) url.Values {
+	q := url.Values{"node_id": {c.NodeID}, "type": {r.Type}, "resource_id": {r.ResourceID}}
+	if r.RequestID != "" {
+		q.Set("request_id", r.RequestID)
+	}
+	if r.Type == "semaphore" {
+		q.Set("n", strconv.FormatInt(r.N, 10))
+		q.Set("capacity", strconv.FormatInt(r.Capacity, 10))
+	}
+	return q
 }
 
 // mine makes a request one of this guest.
@@ -294,20 +298,22 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 		if errors.As(err, &e) && e.Status != http.StatusServiceUnavailable {
 			return err
 		}
-		if ctx.Err() != nil {
-			err = errors.Join(ctx.Err(), err)
+		if tries < retries && pause(ctx, orElse(c.RetryInterval, 250*time.Millisecond)) {
+			continue
 		}
-		if tries >= retries || ctx.Err() != nil {
-			return fmt.Errorf("lockhttp: %s %s: retried %d times: %w", method, name, tries, err)
-		}
-		t := time.NewTimer(orElse(c.RetryInterval, 250*time.Millisecond))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return fmt.Errorf("lockhttp: %s %s: retried %d times: %w", method, name, tries, errors.Join(ctx.Err(), err)) // while it paused
-		}
+		return fmt.Errorf("lockhttp: %s %s: retried %d times: %w", method, name, tries, errors.Join(ctx.Err(), err))
 	}
+}
+
+// pause waits, and reports whether ctx has not ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // try makes a request to the server that is used. If it does not answer, or not with a result, the next one is used.

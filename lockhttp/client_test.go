@@ -3,15 +3,41 @@ package lockhttp_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmesh/mesh/lockhttp"
 )
+
+// renewals counts the renewals that servers have answered.
+type renewals struct{ answered chan struct{} }
+
+// RoundTrip implements http.RoundTripper.
+func (r renewals) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err == nil && res.StatusCode == http.StatusOK && req.URL.Path == "/renew" {
+		r.answered <- struct{}{}
+	}
+	return res, err
+}
+
+// outlasts waits for renewals until the lease would have ended without them. Its error says why ctx did not last.
+func (r renewals) outlasts(ctx context.Context) error {
+	for began := time.Now(); time.Since(began) <= lease; {
+		select {
+		case <-r.answered:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return ctx.Err()
+}
 
 func (f *fleet) guest(name string, first int) *lockhttp.Client {
 	c := &lockhttp.Client{NodeID: name, RetryInterval: 50 * time.Millisecond, PollInterval: 500 * time.Millisecond}
@@ -25,6 +51,8 @@ func TestClient(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	ann, bob := f.guest("ann", 0), f.guest("bob", 1)
+	renewed := renewals{make(chan struct{}, 100)}
+	ann.HTTP = &http.Client{Transport: renewed}
 	pull := lockhttp.Request{Type: "pull", ResourceID: "image"}
 	failure := errors.New("no network")
 	if ran, err := ann.Do(t.Context(), pull, func(context.Context, lockhttp.State) error { return failure }); !ran || !errors.Is(err, failure) {
@@ -34,8 +62,7 @@ func TestClient(t *testing.T) {
 	go func() {
 		ran, err := ann.Do(t.Context(), pull, func(ctx context.Context, s lockhttp.State) error {
 			close(began)
-			time.Sleep(lease * 3 / 2) // for which the lease must be renewed
-			return ctx.Err()
+			return renewed.outlasts(ctx)
 		})
 		if !ran || err != nil {
 			t.Errorf("ann's second pull: %v, %v", ran, err)
@@ -63,6 +90,8 @@ func TestAClientChangesItsServer(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 5)
 	ann, bob := f.guest("ann", 3), f.guest("bob", 0)
+	renewed := renewals{make(chan struct{}, 100)}
+	ann.HTTP = &http.Client{Transport: renewed}
 	lock := lockhttp.Request{Type: "lock", ResourceID: "k"}
 	waits := make(chan error)
 	_, err := ann.Do(t.Context(), lock, func(ctx context.Context, s lockhttp.State) error {
@@ -77,9 +106,8 @@ func TestAClientChangesItsServer(t *testing.T) {
 		}()
 		f.servers[3].CloseClientConnections()
 		f.servers[3].Close()
-		_ = f.nodes[3].Close()
-		time.Sleep(2 * lease)
-		return ctx.Err()
+		f.Kill(3)
+		return renewed.outlasts(ctx)
 	})
 	if err != nil {
 		t.Errorf("ann: %v", err)
@@ -117,7 +145,7 @@ func TestAClientGivesUp(t *testing.T) {
 	}
 }
 
-// Who does not wait any more leaves the queue.
+// A caller that gives up its wait leaves the queue.
 func TestAClientLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -138,4 +166,59 @@ func TestAClientLeavesTheQueue(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// answers plays servers, within a bubble of testing/synctest.
+type answers func(*http.Request) (string, error)
+
+// RoundTrip implements http.RoundTripper.
+func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := a(req)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: req}, nil
+}
+
+// Promise: P1: no server answers renewals, and the function's context ends with the lease.
+func TestAContextEndsWithTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &lockhttp.Client{Servers: []string{"http://server"}, NodeID: "ann", MaxRetries: -1}
+		c.HTTP = &http.Client{Transport: answers(func(r *http.Request) (string, error) {
+			if r.URL.Path == "/lock" {
+				return `{"state":"running","acquired":true,"token":7,"lease_ms":1000}`, nil
+			}
+			<-r.Context().Done()
+			return "", r.Context().Err()
+		})}
+		began := time.Now()
+		ran, err := c.Do(t.Context(), lockhttp.Request{Type: "lock", ResourceID: "k"}, func(ctx context.Context, _ lockhttp.State) error {
+			<-ctx.Done()
+			if took := time.Since(began); took != time.Second {
+				t.Errorf("it ends after %v", took)
+			}
+			return context.Cause(ctx)
+		})
+		if !ran || !errors.Is(err, lockhttp.ErrLeaseEnded) {
+			t.Errorf("%v, %v", ran, err)
+		}
+	})
+}
+
+// Promise: P1: an answer took as long as the lease that it tells of. What it grants is not used.
+func TestAnAnswerThatComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &lockhttp.Client{Servers: []string{"http://server"}, NodeID: "ann"}
+		c.HTTP = &http.Client{Transport: answers(func(r *http.Request) (string, error) {
+			time.Sleep(200 * time.Millisecond)
+			return `{"state":"running","acquired":true,"token":7,"lease_ms":200}`, nil
+		})}
+		ran, err := c.Do(t.Context(), lockhttp.Request{Type: "lock", ResourceID: "k"}, func(context.Context, lockhttp.State) error {
+			t.Error("the function runs")
+			return nil
+		})
+		if ran || !errors.Is(err, lockhttp.ErrLeaseEnded) {
+			t.Errorf("%v, %v", ran, err)
+		}
+	})
 }

@@ -17,8 +17,7 @@
 //
 // # Not safe yet
 //
-// This package is not finished. A guest that always uses one server, and another one only after that has ended, has the promises of the mesh.
-// In these cases two guests can believe in one lock, and a program must rely on tokens alone:
+// This package is not finished. In these cases two guests can believe that they hold one lock, and only their tokens tell which of them does:
 //
 //   - a guest goes back to a server that it has left less than a lease ago, or uses two servers at a time: the earlier one may answer
 //     from memory
@@ -62,17 +61,17 @@
 //
 //	400  invalid     the request cannot be read, or something in it is out of range
 //	403  not_locked  nobody holds it
-//	     not_holder  somebody else does
+//	     not_holder  another caller does
 //	     lost        the guest held it, and has lost it
 //	409  in_use      the resource is used; with the users
 //	     locked      a "try" would have to wait
 //	     mismatch    the key is in use as something else, or the request_id was
 //	     running     it does not wait any more
-//	503  no_quorum   no majority of the replicas answers; try again after Retry-After seconds
+//	503  no_quorum   no majority of the replicas answers; retry after Retry-After seconds
 //	     quiet       nothing is granted yet, after a loss of majority; a "try" is refused
 //	     leaving     the server is about to end; use another one
 //	     crowded     too many wait for it, or use it
 //
-// The handler does not know who asks. Whoever can send it requests can end every guest's locks: keep it on a network, or behind
-// a proxy, that only the fleet reaches.
+// The handler does not authenticate callers. Each of them can end the locks of every guest: serve it on a network, or behind a proxy, that
+// only the fleet reaches.
 package lockhttp

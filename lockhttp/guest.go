@@ -3,20 +3,19 @@ package lockhttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"sync"
 	"time"
 
 	"github.com/lockmesh/mesh"
-	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/node"
 )
 
 // guest is a guest that this server carries, and what became of its requests here.
 type guest struct {
-	name    string
 	begun   chan struct{} // closed once session and err are set
 	session *node.Session
 	err     *Error // why it is not carried
@@ -29,8 +28,8 @@ type guest struct {
 // maxSettled is how many ends a server remembers of a guest.
 const maxSettled = 1024
 
-func newGuest(guestName string) *guest {
-	return &guest{name: guestName, begun: make(chan struct{}), requests: make(map[name]*request)}
+func newGuest() *guest {
+	return &guest{begun: make(chan struct{}), requests: make(map[name]*request)}
 }
 
 func (g *guest) begin(s *node.Session, err *Error) {
@@ -53,8 +52,7 @@ func (g *guest) leaseMS() int64 { return milliseconds(g.session.Lease()) }
 // request is one request of a guest.
 type request struct {
 	guest   *guest
-	as      name
-	asks    client.Request
+	asks    ask
 	pending *node.Pending
 	placed  chan struct{} // closed once a claim is known to be one of a place in a queue
 	over    chan struct{} // closed once outcome and err are set: it does not wait any more
@@ -66,34 +64,34 @@ type request struct {
 	endErr error
 }
 
-// request makes a request, unless it is made already.
-func (g *guest) request(as name, asks client.Request, named bool) (*request, *Error) {
+// request makes a request, unless one of its name goes on.
+func (g *guest) request(a ask) (*request, *Error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if r := g.requests[as]; r != nil && (named || !r.settled()) {
-		return r, r.differs(asks)
+	if r := g.requests[a.name()]; r != nil && !r.settled() {
+		return r, r.differs(a)
 	}
-	return g.make(as, asks)
+	return g.make(a)
 }
 
 // differs refuses a request under the name of r that asks for something else. Of what is claimed only the name is known.
-func (r *request) differs(asks client.Request) *Error {
+func (r *request) differs(a ask) *Error {
 	was := r.asks
-	if was.Held = 0; was.Claim || reflect.DeepEqual(was, asks) {
+	if was.Held = 0; was.Claim || reflect.DeepEqual(was, a) {
 		return nil
 	}
 	return &Error{Status: http.StatusConflict, Code: CodeMismatch, Message: "the guest has made this request, and asked for something else"}
 }
 
 // make makes a request. It is called with the mutex held.
-func (g *guest) make(as name, asks client.Request) (*request, *Error) {
-	r := &request{guest: g, as: as, asks: asks, placed: make(chan struct{}), over: make(chan struct{})}
-	pending, err := g.session.Request(asks, sync.OnceFunc(func() { close(r.placed) }))
+func (g *guest) make(a ask) (*request, *Error) {
+	r := &request{guest: g, asks: a, placed: make(chan struct{}), over: make(chan struct{})}
+	pending, err := g.session.Request(a.Request, sync.OnceFunc(func() { close(r.placed) }))
 	if err != nil {
 		return nil, failure(err)
 	}
 	r.pending = pending
-	g.requests[as] = r
+	g.requests[a.name()] = r
 	go func() {
 		_ = pending.Wait(context.Background())
 		r.outcome, r.err = pending.Outcome()
@@ -107,9 +105,7 @@ func (g *guest) make(as name, asks client.Request) (*request, *Error) {
 
 // settled reports whether the request has come to its end: nothing of it goes on.
 func (r *request) settled() bool {
-	select {
-	case <-r.over:
-	default:
+	if r.waits() {
 		return false
 	}
 	if r.err != nil || r.outcome.Skipped || r.outcome.Ended || r.outcome.Hold == nil || r.outcome.Hold.Err() != nil {
@@ -131,19 +127,19 @@ func (g *guest) settle(r *request) {
 }
 
 func (g *guest) forget(r *request) {
-	if g.requests[r.as] == r {
-		delete(g.requests, r.as)
+	if g.requests[r.asks.name()] == r {
+		delete(g.requests, r.asks.name())
 	}
 }
 
 // find returns what has become of a request, here or on an earlier server; nil: the guest has not made it, or that is forgotten, and
 // the key is held by a holder with that name, if it is held.
-func (g *guest) find(ctx context.Context, as name, asks client.Request) (r *request, holder string, err *Error) {
+func (g *guest) find(ctx context.Context, a ask) (r *request, holder string, err *Error) {
 	g.mu.Lock()
-	r = g.requests[as]
+	r = g.requests[a.name()]
 	if r == nil {
-		asks.Claim, asks.Try = true, false
-		r, err = g.make(as, asks)
+		a.Claim, a.Try = true, false
+		r, err = g.make(a)
 	}
 	g.mu.Unlock()
 	if err != nil {
@@ -153,10 +149,10 @@ func (g *guest) find(ctx context.Context, as name, asks client.Request) (r *requ
 }
 
 // say is find of a hold that nobody knows of but the guest.
-func (g *guest) say(ctx context.Context, as name, asks client.Request, token uint64) (r *request, err *Error) {
-	asks.Held, asks.Try = token, false
+func (g *guest) say(ctx context.Context, a ask, token uint64) (r *request, err *Error) {
+	a.Held, a.Try = token, false
 	g.mu.Lock()
-	r, err = g.make(as, asks)
+	r, err = g.make(a)
 	g.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -167,28 +163,34 @@ func (g *guest) say(ctx context.Context, as name, asks client.Request, token uin
 
 // known waits until it is known what a claim is about.
 func (g *guest) known(ctx context.Context, r *request) (_ *request, holder string, err *Error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	if !r.asks.Claim && r.asks.Held == 0 {
 		return r, "", nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	select {
 	case <-r.over:
 	case <-r.placed:
 	case <-ctx.Done():
 		return nil, "", failure(ctx.Err())
 	}
+	if r.waits() || !errors.Is(r.err, fault.ErrNotHeld) {
+		return r, "", nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.forget(r)
+	return nil, r.outcome.Info.Holder, nil
+}
+
+// waits reports whether the request has no outcome yet.
+func (r *request) waits() bool {
 	select {
 	case <-r.over:
-		if errors.Is(r.err, fault.ErrNotHeld) {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.forget(r)
-			return nil, r.outcome.Info.Holder, nil
-		}
+		return false
 	default:
+		return true
 	}
-	return r, "", nil
 }
 
 // wait waits until the request does not wait any more, for a while.
@@ -204,9 +206,7 @@ func (r *request) wait(ctx context.Context, d time.Duration) {
 
 // state tells what has become of the request.
 func (r *request) state() (State, *Error) {
-	select {
-	case <-r.over:
-	default:
+	if r.waits() {
 		info := r.pending.Place()
 		return State{State: "waiting", Ahead: info.Ahead, Holder: info.Holder}, nil
 	}
@@ -264,10 +264,8 @@ const usualWait = 100 * time.Millisecond
 
 func (h *handler) inUse(ctx context.Context, r *request) *Error {
 	e := &Error{Status: http.StatusConflict, Code: CodeInUse, Message: r.err.Error(), Users: []Ref{}}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if users, err := h.mesh.Resource(r.as.key).Refs(ctx); err == nil {
-		e.Users = refsOf(users)
+	if users, err := h.usersOf(ctx, r.asks.Key); err == nil {
+		e.Users = users
 	}
 	return e
 }
@@ -275,10 +273,8 @@ func (h *handler) inUse(ctx context.Context, r *request) *Error {
 // leave takes a request out of its queue.
 func (g *guest) leave(r *request) *Error {
 	r.pending.Cancel()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	r.wait(ctx, patience)
-	if s, err := r.state(); err == nil && s.State != "none" && s.State != "done" {
+	r.wait(context.Background(), patience)
+	if s, err := r.state(); err == nil && s.State != "done" {
 		return &Error{Status: http.StatusConflict, Code: CodeRunning, Message: "it does not wait: it is " + s.State, LeaseMS: g.leaseMS()}
 	}
 	g.mu.Lock()
@@ -288,15 +284,15 @@ func (g *guest) leave(r *request) *Error {
 }
 
 // end ends a request. One that has ended is answered as it was.
-func (g *guest) end(ctx context.Context, as name, asks client.Request, q Request) (any, *Error) {
-	r, holder, err := g.find(ctx, as, asks)
+func (g *guest) end(ctx context.Context, a ask, q Request) (any, *Error) {
+	r, holder, err := g.find(ctx, a)
 	switch {
 	case err != nil:
 		return nil, err
 	case r == nil && q.Token != 0:
 		return nil, g.refuse(CodeLost, "the guest does not hold it any more")
 	case r == nil && holder != "":
-		return nil, g.refuse(CodeNotHolder, "it is held by "+quoted(holder))
+		return nil, g.refuse(CodeNotHolder, fmt.Sprintf("it is held by %q", holder))
 	case r == nil:
 		return nil, g.refuse(CodeNotLocked, "the guest has not asked for it, or has lost it")
 	}
@@ -305,7 +301,7 @@ func (g *guest) end(ctx context.Context, as name, asks client.Request, q Request
 	case err != nil:
 		return nil, err
 	case s.State == "waiting" && s.Holder != "":
-		return nil, g.refuse(CodeNotHolder, "it is held by "+quoted(s.Holder)+", and the guest waits for it")
+		return nil, g.refuse(CodeNotHolder, fmt.Sprintf("it is held by %q, and the guest waits for it", s.Holder))
 	case s.State == "waiting":
 		return nil, g.refuse(CodeNotLocked, "the guest waits for it")
 	case q.Token != 0 && q.Token != s.Token:

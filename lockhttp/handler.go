@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -27,16 +26,16 @@ func Handler(n *mesh.Node, o Options) http.Handler {
 	h := &handler{mesh: n, lease: o.Lease, guests: make(map[string]*guest)}
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(*http.Request) (any, *Error){ // order-free: patterns do not overlap
-		"POST /lock":             h.postLock,
-		"GET /lock":              h.getLock,
-		"DELETE /lock":           h.deleteLock,
-		"POST /unlock":           h.unlock,
-		"POST /renew":            h.renew,
-		"POST /release":          h.release,
-		"GET /refs":              h.refs,
-		"PUT /locks/{key...}":    h.onKey(h.lock),
-		"GET /locks/{key...}":    h.onKey(h.look),
-		"DELETE /locks/{key...}": h.onKey(h.end),
+		"POST /lock":             fromBody(h.lock),
+		"GET /lock":              inQuery(h.look),
+		"DELETE /lock":           inQuery(h.leave),
+		"POST /unlock":           fromBody(h.end),
+		"POST /renew":            fromBody(h.renew),
+		"POST /release":          fromBody(h.release),
+		"GET /refs":              inQuery(h.refs),
+		"PUT /locks/{key...}":    inPath(h.lock),
+		"GET /locks/{key...}":    inPath(h.look),
+		"DELETE /locks/{key...}": inPath(h.end),
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			answer, err := serve(r)
@@ -50,7 +49,7 @@ func Handler(n *mesh.Node, o Options) http.Handler {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Cache-Control", "no-store")
 			w.WriteHeader(status)
-			_ = json.NewEncoder(w).Encode(answer) // who asked may have gone
+			_ = json.NewEncoder(w).Encode(answer) // the caller may have gone
 		})
 	}
 	return mux
@@ -103,7 +102,7 @@ func (h *handler) guest(ctx context.Context, n *node.Node, name string) (*guest,
 	}
 	mine := g == nil
 	if mine {
-		g = newGuest(name)
+		g = newGuest()
 		h.guests[name] = g
 	}
 	h.mu.Unlock()
@@ -160,32 +159,30 @@ func (h *handler) ttl() (time.Duration, *Error) {
 	return h.lease, nil
 }
 
-func (h *handler) postLock(r *http.Request) (any, *Error) {
-	var q Request
-	if err := decode(r, &q); err != nil {
-		return nil, err
+// fromBody returns what serves a request that is the body.
+func fromBody[T any](serve func(context.Context, T) (any, *Error)) func(*http.Request) (any, *Error) {
+	return func(r *http.Request) (any, *Error) {
+		var q T
+		if err := decode(r, &q); err != nil {
+			return nil, err
+		}
+		return serve(r.Context(), q)
 	}
-	return h.lock(r.Context(), q)
 }
 
-func (h *handler) getLock(r *http.Request) (any, *Error) {
-	q, err := fromQuery(r.URL.Query())
-	if err != nil {
-		return nil, err
+// inQuery returns what serves a request whose fields are the parameters of the URL.
+func inQuery(serve func(context.Context, Request) (any, *Error)) func(*http.Request) (any, *Error) {
+	return func(r *http.Request) (any, *Error) {
+		q, err := fromQuery(r.URL.Query())
+		if err != nil {
+			return nil, err
+		}
+		return serve(r.Context(), q)
 	}
-	return h.look(r.Context(), q)
 }
 
-func (h *handler) unlock(r *http.Request) (any, *Error) {
-	var q Request
-	if err := decode(r, &q); err != nil {
-		return nil, err
-	}
-	return h.end(r.Context(), q)
-}
-
-// onKey returns what serves a request whose key is in the path.
-func (h *handler) onKey(serve func(context.Context, Request) (any, *Error)) func(*http.Request) (any, *Error) {
+// inPath returns what serves a request whose key is in the path, and whose other fields are the parameters of the URL.
+func inPath(serve func(context.Context, Request) (any, *Error)) func(*http.Request) (any, *Error) {
 	return func(r *http.Request) (any, *Error) {
 		q, err := fromQuery(r.URL.Query())
 		if err != nil {
@@ -201,24 +198,30 @@ func (h *handler) onKey(serve func(context.Context, Request) (any, *Error)) func
 	}
 }
 
-// lock makes a request, unless it is made already.
-func (h *handler) lock(ctx context.Context, q Request) (any, *Error) {
-	as, req, err := q.parse()
+// enter checks a request, and returns its guest, whose lease is renewed, and what it asks for.
+func (h *handler) enter(ctx context.Context, q Request) (*guest, ask, *Error) {
+	a, err := q.parse()
 	if err != nil {
-		return nil, err
+		return nil, ask{}, err
 	}
 	g, err := h.visit(ctx, q.NodeID)
+	return g, a, err
+}
+
+// lock makes a request, unless it is made already.
+func (h *handler) lock(ctx context.Context, q Request) (any, *Error) {
+	g, a, err := h.enter(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	var r *request
 	if q.RequestID != "" { // an earlier server may know of its end
-		if r, _, err = g.find(ctx, as, req); r != nil {
-			err = r.differs(req)
+		if r, _, err = g.find(ctx, a); r != nil {
+			err = r.differs(a)
 		}
 	}
 	if r == nil && err == nil {
-		r, err = g.request(as, req, q.RequestID != "")
+		r, err = g.request(a)
 	}
 	if err != nil {
 		return nil, err
@@ -228,108 +231,92 @@ func (h *handler) lock(ctx context.Context, q Request) (any, *Error) {
 
 // look tells what has become of a request.
 func (h *handler) look(ctx context.Context, q Request) (any, *Error) {
-	as, req, err := q.parse()
+	g, a, err := h.enter(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	g, err := h.visit(ctx, q.NodeID)
-	if err != nil {
+	switch r, _, err := g.find(ctx, a); {
+	case err != nil:
 		return nil, err
-	}
-	r, _, err := g.find(ctx, as, req)
-	if err != nil {
-		return nil, err
-	}
-	if r == nil {
+	case r == nil:
 		return State{State: "none", LeaseMS: g.leaseMS()}, nil
+	default:
+		return g.answer(ctx, h, r, q)
 	}
-	return g.answer(ctx, h, r, q)
 }
 
-func (h *handler) deleteLock(r *http.Request) (any, *Error) {
-	q, err := fromQuery(r.URL.Query())
+// leave takes a request out of its queue.
+func (h *handler) leave(ctx context.Context, q Request) (any, *Error) {
+	g, a, err := h.enter(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	as, req, err := q.parse()
+	r, _, err := g.find(ctx, a)
+	if err == nil && r != nil {
+		err = g.leave(r)
+	}
 	if err != nil {
 		return nil, err
-	}
-	g, err := h.visit(r.Context(), q.NodeID)
-	if err != nil {
-		return nil, err
-	}
-	found, _, err := g.find(r.Context(), as, req)
-	if err != nil {
-		return nil, err
-	}
-	if found != nil {
-		if err := g.leave(found); err != nil {
-			return nil, err
-		}
 	}
 	return State{State: "none", LeaseMS: g.leaseMS()}, nil
 }
 
 // end ends a request.
 func (h *handler) end(ctx context.Context, q Request) (any, *Error) {
-	as, req, err := q.parse()
+	g, a, err := h.enter(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	g, err := h.visit(ctx, q.NodeID)
-	if err != nil {
-		return nil, err
-	}
-	return g.end(ctx, as, req, q)
+	return g.end(ctx, a, q)
 }
 
-func (h *handler) renew(r *http.Request) (any, *Error) {
-	var q struct {
-		NodeID string    `json:"node_id"`
-		Locks  []Request `json:"locks"`
-	}
-	if err := decode(r, &q); err != nil {
-		return nil, err
-	}
+// renewing is the body of a POST /renew.
+type renewing struct {
+	NodeID string    `json:"node_id"`
+	Locks  []Request `json:"locks,omitempty"`
+}
+
+// parse checks a renewal, and returns what is asked about.
+func (q *renewing) parse() ([]ask, *Error) {
 	if err := (&Request{NodeID: q.NodeID}).checkGuest(); err != nil {
 		return nil, err
 	}
 	if len(q.Locks) > maxLocks {
 		return nil, invalid("%d locks, want at most %d", len(q.Locks), maxLocks)
 	}
-	for i := range q.Locks {
-		l := &q.Locks[i]
+	all := make([]ask, len(q.Locks))
+	for i, l := range q.Locks {
 		if l.NodeID != "" && l.NodeID != q.NodeID {
 			return nil, invalid("lock %d has another node_id", i+1)
 		}
 		l.NodeID = q.NodeID
-		if _, _, err := l.parse(); err != nil {
+		var err *Error
+		if all[i], err = l.parse(); err != nil {
 			return nil, invalid("lock %d: %s", i+1, err.Message)
 		}
 	}
-	ctx := r.Context()
+	return all, nil
+}
+
+func (h *handler) renew(ctx context.Context, q renewing) (any, *Error) {
+	asks, err := q.parse()
+	if err != nil {
+		return nil, err
+	}
 	g, err := h.visit(ctx, q.NodeID)
 	if err != nil {
 		return nil, err
 	}
 	answer := Renewal{}
-	for _, l := range q.Locks {
-		as, req, _ := l.parse()
-		state := State{State: "none"}
-		found, _, err := g.find(ctx, as, req)
-		if err == nil && found == nil && l.Token != 0 {
-			found, err = g.say(ctx, as, req, l.Token)
+	for i, a := range asks {
+		r, _, err := g.find(ctx, a)
+		if token := q.Locks[i].Token; err == nil && r == nil && token != 0 {
+			r, err = g.say(ctx, a, token)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if found != nil {
-			if s, err := found.state(); err == nil {
-				state = s
-			}
-		}
-		answer.Locks = append(answer.Locks, state)
+		answer.Locks = append(answer.Locks, stateOrNone(r))
 	}
 	answer.LeaseMS = g.leaseMS()
 	for i := range answer.Locks {
@@ -338,23 +325,26 @@ func (h *handler) renew(r *http.Request) (any, *Error) {
 	return answer, nil
 }
 
-func (h *handler) release(r *http.Request) (any, *Error) {
-	var q Request
-	if err := decode(r, &q); err != nil {
-		return nil, err
+// stateOrNone is what a renewal tells of a request; nil: it is not known.
+func stateOrNone(r *request) State {
+	if r != nil {
+		if s, err := r.state(); err == nil {
+			return s
+		}
 	}
+	return State{State: "none"}
+}
+
+func (h *handler) release(ctx context.Context, q Request) (any, *Error) {
 	if q.Type != "" && q.Type != "pull" {
 		return nil, invalid("type is %q: uses are made by pulls", q.Type)
 	}
 	q.Type = "pull"
-	if _, _, err := q.parse(); err != nil {
-		return nil, err
-	}
-	g, err := h.visit(r.Context(), q.NodeID)
+	g, _, err := h.enter(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := g.session.Drop(ctx, q.ResourceID, q.user()); err != nil {
 		return nil, failure(err)
@@ -362,26 +352,35 @@ func (h *handler) release(r *http.Request) (any, *Error) {
 	return State{State: "done", LeaseMS: g.leaseMS()}, nil
 }
 
-func (h *handler) refs(r *http.Request) (any, *Error) {
-	q, err := fromQuery(r.URL.Query())
-	if err != nil {
-		return nil, err
-	}
+func (h *handler) refs(ctx context.Context, q Request) (any, *Error) {
 	if q.NodeID != "" {
 		if err := q.checkGuest(); err != nil {
 			return nil, err
 		}
-		if _, err := h.visit(r.Context(), q.NodeID); err != nil {
+		if _, err := h.visit(ctx, q.NodeID); err != nil {
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
-	defer cancel()
-	users, e := h.mesh.Resource(q.ResourceID).Refs(ctx)
-	if e != nil {
-		return nil, failure(e)
+	users, err := h.usersOf(ctx, q.ResourceID)
+	if err != nil {
+		return nil, failure(err)
 	}
-	return Refs{refsOf(users)}, nil
+	return Refs{users}, nil
+}
+
+// usersOf returns the users of a resource.
+func (h *handler) usersOf(ctx context.Context, id string) ([]Ref, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	all, err := h.mesh.Resource(id).Refs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	users := make([]Ref, 0, len(all))
+	for _, u := range all {
+		users = append(users, Ref{u.User, u.Durable, u.Token})
+	}
+	return users, nil
 }
 
 func leaving() *Error {
@@ -412,5 +411,3 @@ func failure(err error) *Error {
 
 // milliseconds rounds down: a guest must not believe for too long.
 func milliseconds(d time.Duration) int64 { return int64(d / time.Millisecond) }
-
-func quoted(s string) string { return strconv.Quote(s) }

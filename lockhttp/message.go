@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -173,10 +172,15 @@ func (r *Request) checkGuest() *Error {
 // name names a request among those of its guest, in all shards.
 type name struct{ key, tag string }
 
-// parse checks a request, and returns its name and what is asked of the mesh.
-func (r *Request) parse() (name, client.Request, *Error) {
+// ask is what a request asks of the mesh.
+type ask struct{ client.Request }
+
+func (a *ask) name() name { return name{a.Key, a.Tag} }
+
+// parse checks a request, and returns what it asks of the mesh.
+func (r *Request) parse() (ask, *Error) {
 	q := client.Request{Key: r.ResourceID, Try: r.Try}
-	fail := func(e *Error) (name, client.Request, *Error) { return name{}, q, e }
+	fail := func(e *Error) (ask, *Error) { return ask{}, e }
 	if e := r.checkGuest(); e != nil {
 		return fail(e)
 	}
@@ -247,7 +251,7 @@ func (r *Request) parse() (name, client.Request, *Error) {
 	if r.RequestID != "" {
 		q.Tag = "id:" + r.RequestID
 	}
-	return name{r.ResourceID, q.Tag}, q, nil
+	return ask{q}, nil
 }
 
 // mostToken returns a token that is above all that have been given: they begin at a time of day (P17). A table believes what a guest
@@ -259,12 +263,4 @@ func (r *Request) user() string {
 		return r.User
 	}
 	return r.NodeID
-}
-
-func refsOf(all []mesh.Ref) []Ref {
-	users := make([]Ref, 0, len(all))
-	for _, u := range all {
-		users = append(users, Ref{u.User, u.Durable, u.Token})
-	}
-	return users
 }

@@ -8,9 +8,8 @@ import (
 	"sync"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/shard"
 )
-
-const maxKey = 1024 // bytes
 
 // Fake is a [Locker] in memory: for unit tests, also of code that runs in a bubble of testing/synctest. It has no leases, so a lock
 // is lost only by [Fake.Lose]. The zero value is ready for use, by several goroutines at once. A Fake must not be copied.
@@ -47,8 +46,8 @@ func (f *Fake) Do(ctx context.Context, key string, fn func(ctx context.Context) 
 		return fmt.Errorf("%w: the context is nil, want a context", mesh.ErrInvalidOption)
 	case fn == nil:
 		return fmt.Errorf("%w: the function is nil, want a function", mesh.ErrInvalidOption)
-	case key == "" || len(key) > maxKey:
-		return fmt.Errorf("%w: it has %d bytes, want 1 to %d", mesh.ErrInvalidKey, len(key), maxKey)
+	case key == "" || len(key) > shard.MaxKey:
+		return fmt.Errorf("%w: it has %d bytes, want 1 to %d", mesh.ErrInvalidKey, len(key), shard.MaxKey)
 	case ctx.Err() != nil:
 		return fmt.Errorf("meshtest: no lock of %q: %w", key, ctx.Err())
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/realenv"
+	"github.com/lockmesh/mesh/shard"
 )
 
 const (
 	anyPort  = "127.0.0.1:0"
 	maxNodes = 64               // of a list
-	maxName  = 255              // of a mesh
 	patience = 30 * time.Second // for nodes to become ready, or healthy
 )
 
@@ -247,8 +247,8 @@ func (m *Mesh) start(i int) {
 
 // meshName shortens the name of a test to that of a mesh.
 func meshName(test string) string {
-	if len(test) > maxName {
-		test = strings.ToValidUTF8(test[:maxName], "")
+	if len(test) > shard.MaxName {
+		test = strings.ToValidUTF8(test[:shard.MaxName], "")
 	}
 	return test
 }

@@ -459,7 +459,7 @@ func TestTheLogIsInTheOutputOfTheTest(t *testing.T) {
 				t.Error("no report of a dropped lock")
 				break
 			}
-			time.Sleep(time.Millisecond)
+			runtime.Gosched()
 		}
 	})
 	if text := r.text(); r.fatal != "" || !strings.Contains(text, "the mesh is founded") {

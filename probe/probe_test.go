@@ -1,9 +1,9 @@
 package probe_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/probe"
+	"github.com/lockmesh/mesh/simulate"
 )
 
 // ask asks a probe, and returns its status and what its body says.
@@ -63,44 +64,37 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// The first process of an ordered roll-out is started, though it is not ready: the platform starts the second one.
+// The first process of an ordered roll-out is started, though it is not ready: the platform starts the second one. If the second
+// one is silent, it may know of a mesh, and the first is not started.
 func TestStarted(t *testing.T) {
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for _, silent := range []bool{false, true} {
+		w := simulate.New(simulate.Options{})
+		defer w.Close()
+		first, second := w.Host("first"), w.Host("second") // on which no process runs
+		if silent {
+			w.Net.Isolate(second.Name())
 		}
-		return l
-	}
-	first, silent := listen(), listen() // the second one answers nobody
-	defer silent.Close()
-	addr := first.Addr().String()
-	first.Close()
-	start := func(addr string, seeds ...string) *mesh.Node {
-		t.Helper()
-		n, err := mesh.Start(seeds, mesh.WithBind(addr), mesh.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
+		var n *mesh.Node
+		first.Boot("node", func(ctx context.Context) {
+			var err error
+			n, err = mesh.StartContext(ctx, []string{"first:7300", "second:7300"}, mesh.WithBind(":7300"), mesh.WithLogger(simulate.Logger(ctx)))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		started := func() bool {
+			code, body := ask(t, probe.Started(n))
+			if body["unfounded"] != (code == 200) || body["settled"] != false {
+				t.Errorf("the first, where the second is silent: %v: %d %v", silent, code, body)
+			}
+			return code == 200
 		}
-		t.Cleanup(func() { n.Close() })
-		return n
-	}
-	n := start(addr, addr, "127.0.0.1:1") // where nobody listens
-	code, body := 0, map[string]any(nil)
-	for end := time.Now().Add(10 * time.Second); code != 200 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		code, body = ask(t, probe.Started(n))
-	}
-	if code != 200 || body["unfounded"] != true || body["settled"] != false {
-		t.Errorf("the first is started: %d %v", code, body)
-	}
-	if code, body := ask(t, probe.Ready(n)); code != 503 {
-		t.Errorf("and ready: %d %v", code, body)
-	}
-	n.Close()
-	n = start(addr, addr, silent.Addr().String())
-	time.Sleep(time.Second)
-	if code, body := ask(t, probe.Started(n)); code != 503 || body["unfounded"] != false {
-		t.Errorf("the other one may know of a mesh, and this one is started: %d %v", code, body)
+		if err := w.RunUntil(started, 10*time.Second); (err != nil) != silent {
+			t.Errorf("the first is started, where the second is silent: %v: %v", silent, err)
+		}
+		if code, body := ask(t, probe.Ready(n)); code != 503 {
+			t.Errorf("and ready: %d %v", code, body)
+		}
 	}
 	n, err := mesh.Solo(mesh.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {

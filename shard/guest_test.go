@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -248,5 +249,19 @@ func TestEndsAreForgotten(t *testing.T) {
 	finished := table.guests["gus"].guest.finished
 	if len(finished) != maxFinished || finished[0].tag != "x3" {
 		t.Errorf("%d ends are remembered, the first of %s", len(finished), finished[0].tag)
+	}
+}
+
+// A request that is claimed has one number: nothing is remembered under the one before.
+func TestAClaimLeavesNoNumberBehind(t *testing.T) {
+	table := newTable()
+	for _, cmd := range []Command{
+		lock("eve", 1, "k"), carry("ann", 1, 0), tagged(lock("ann", 2, "k"), "x"), carry("bob", 1, 0), release("eve", 2, "k", 2), claim("bob", 2, "k", "x"), claim("bob", 3, "k", "x"),
+	} {
+		table.Step(cmd, nil)
+	}
+	s := table.sessions[id("bob")]
+	if numbers := slices.Sorted(maps.Keys(s.results)); !slices.Equal(numbers, []uint64{1, 3}) || len(s.requests) != 1 || s.requests[3] == nil {
+		t.Errorf("results of %v, %d requests", numbers, len(s.requests))
 	}
 }

@@ -24,7 +24,7 @@ GET /livez and GET /readyz. At SIGTERM or SIGINT the node leaves the mesh, and l
 
   lockmesh serve -seeds 10.0.0.1,10.0.0.2,10.0.0.3 -listen 10.0.0.1:7380
 
-Nothing keeps others from the HTTP port: let only the fleet reach it.
+The HTTP port has no access control: make it reachable for the fleet alone.
 
 flags:
 `

@@ -1,4 +1,4 @@
-// Package bridge leads from a node of package mesh to what is inside of it, for the other packages of this module.
+// Package bridge gives the other packages of this module what is inside a node of package mesh, and not exported.
 package bridge
 
 import (

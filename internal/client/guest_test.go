@@ -2,6 +2,7 @@ package client
 
 import (
 	"testing"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
@@ -349,5 +350,17 @@ func TestACarryIsAbandoned(t *testing.T) {
 		if q := renewalOf(renewal); len(q.Abandoned) > 0 {
 			t.Errorf("a renewal names %v", q.Abandoned)
 		}
+	}
+}
+
+// Promise: P42: a shard has one record of a guest, also of one that was not heard for long: what it asks for goes into the lease that there is.
+func TestAGuestHasOneLease(t *testing.T) {
+	b := newBench(t)
+	s := b.visits()
+	b.pass(believed(benchTTL) - time.Second)
+	c := b.asks(s, named(Request{Key: "k"}, "x"))
+	b.hears(nodeB, granted(b.expect("2: lock k"), 7))
+	if b.leases() != 1 || c.over && c.Err != nil {
+		t.Errorf("%d leases; %v", b.leases(), c.Err)
 	}
 }

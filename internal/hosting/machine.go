@@ -335,9 +335,9 @@ func (m *Machine) lead(i int, seen *Seen, reaches, leaves func(transport.ID) boo
 	}
 }
 
-// connected reports whether this node is connected with most of a shard's voters, itself among them. Else its leader is none for
-// long, and the change for which it would ask could not be made. It would also be in the way once another voter is known to have
-// ended: the shard would not begin again by that proof, for it may have the next voters.
+// connected reports whether this node is connected with a majority of a shard's voters, itself included. A leader without one is about
+// to be deposed, and cannot carry out a change of voters. If it asked for one, the core could no longer tell which voters the shard
+// has. Then a proof that most of the former voters have ended would not be enough for the shard to begin again.
 func (m *Machine) connected(voters []transport.ID, reaches func(transport.ID) bool) bool {
 	n := 0
 	for _, id := range voters {

@@ -16,14 +16,14 @@ import (
 // gives this node its number; then every other shard is asked whether it knows the guest. On an error the guest stays where it was, or
 // nowhere.
 func (n *Node) Carry(ctx context.Context, guest string, ttl time.Duration) (*Session, error) {
-	s, err := n.NewSession(ttl)
-	if err != nil {
+	s := newSession(n, false, ttl)
+	s.life.Guest = guest
+	if err := n.register(s); err != nil {
 		return nil, err
 	}
-	s.life.Guest = guest // nobody else has the session yet
 	shards := n.mesh.Load().params.Shards
 	home := ring.Shard("guest\x00"+guest, shards)
-	err = s.carryIn(ctx, false, home)
+	err := s.carryIn(ctx, false, home)
 	if err == nil {
 		others := make([]int, 0, shards)
 		for sh := range shards {

@@ -313,13 +313,21 @@ func (n *Node) Session() *Session {
 // arrived (P1).
 func (n *Node) NewSession(ttl time.Duration) (*Session, error) {
 	s := newSession(n, false, ttl)
+	if err := n.register(s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// register notes a new session, whose end comes with that of the node at the latest. ErrClosed: the node leaves, or has ended.
+func (n *Node) register(s *Session) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.status >= leaving {
-		return nil, fault.ErrClosed
+		return fault.ErrClosed
 	}
 	n.sessions[s] = true
-	return s, nil
+	return nil
 }
 
 // forget: a session has ended.

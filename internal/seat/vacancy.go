@@ -34,8 +34,8 @@ func (c vacant) apply(m *Machine, t *core.Table) (*core.Table, error) {
 // For how long a node must not have been connected before its seat is vacated. One whose process has ended, as its host
 // says, remembers nothing: after goneAfter its shards have replaced it, and an oracle has been asked. One that is silent may
 // come back with all that it knows. While it has its seat, it and one other of the three are a majority if the third dies meanwhile; but if
-// another one restarts meanwhile, that one waits for it. The second is what happens where a machine has lost its power, and somebody
-// restarts the others: so the time is short, and longer than a process usually stands still. No promise relies on either time.
+// another one restarts meanwhile, that one waits for it. The second case is the more frequent one: a machine has lost its power, and an
+// operator restarts the others. So the time is short, though longer than a process usually stalls. No promise relies on either time.
 const (
 	goneAfter   = Grace + 2*stalled
 	silentAfter = 15 * time.Second
