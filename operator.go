@@ -42,7 +42,7 @@ func (n *Node) EndQuiet(ctx context.Context) error {
 // Extend, and for how long the mesh is quiet when its core, or a shard, has lost its majority.
 //
 // A raise is in force when every node that has a seat in the core has said that it knows of it, and has saved it in its
-// state directory if it has one: so SetMaxTTL waits for one that is silent. From then on longer leases may be asked for;
+// state directory if it has one; and has the core's list, if that has changed. So SetMaxTTL waits for one that is silent. From then on longer leases may be asked for;
 // those of sessions that exist stay as they are.
 //
 // A lowering is in force at once. Sessions with a longer TTL go on, and their leases are renewed for the new time: their
@@ -60,8 +60,8 @@ func (n *Node) EndQuiet(ctx context.Context) error {
 //   - [ErrInvalidOption]: d is out of range, or a node that is connected with the core asks for longer leases by
 //     WithLeaseTTL, and would be refused when it starts again
 //   - [ErrNoQuorum]: no majority of the core has decided it when ctx ends, or no node of the core answers this client; or a
-//     raise waits for nodes that have a seat: it comes into force when they have answered, or others have their seats. The
-//     text says which. Set the old value to take it back
+//     raise waits for nodes that have a seat: it comes into force when they have answered, or others have their seats, and
+//     all have the core's list. The text says which. Set the old value to take it back
 //   - [ErrChanged]: another call of SetMaxTTL came after this one
 //   - [ErrNotFounded]: this node is in no mesh; [Node.Err], if it ends
 //

@@ -44,7 +44,7 @@ type Acceptor struct {
 	proposed  *Table
 
 	cut  map[life]uint64 // replicas up to this number are fenced, for a recovery
-	left []uint64        // the meshes that gave way to others here: what it accepted in them is forgotten
+	left []uint64        // the meshes that others have followed here: what it accepted in them is forgotten
 }
 
 // NewAcceptor returns the memory of a fresh incarnation. The order of the list means nothing.
@@ -342,6 +342,7 @@ func (a *Acceptor) Learn(t *Table) bool {
 	if a.table == nil && a.roll != t.Stamp.Roll {
 		a.refused = later(a.refused, a.roll) // it has answered that it knew of none
 	}
+	a.leave(t.Mesh)
 	a.take(t)
 	return true
 }
@@ -362,7 +363,7 @@ func (a *Acceptor) Confirm(t *Table, promised Ballot) bool {
 	return true
 }
 
-// Left reports whether this node's mesh was once this one, and gave way to another. It has no part in it any more.
+// Left reports whether this node's mesh was once this one, and another has followed. It has no part in it any more.
 func (a *Acceptor) Left(mesh uint64) bool { return slices.Contains(a.left, mesh) }
 
 // Release frees this node of the roll call that it promised last, and takes over t: a majority of t's
@@ -375,9 +376,7 @@ func (a *Acceptor) Release(t *Table, promised Ballot) bool {
 	if a.roll != promised || a.Left(t.Mesh) {
 		return false
 	}
-	if a.table != nil && a.table.Mesh != t.Mesh {
-		a.left = append(slices.Clone(a.left), a.table.Mesh)
-	}
+	a.leave(t.Mesh)
 	a.released = later(a.released, a.roll)
 	a.refused = later(a.refused, a.released)
 	a.roll, a.open, a.firm, a.rollAt, a.proposed = t.Stamp.Roll, nil, Ballot{}, Ballot{}, nil
@@ -385,6 +384,13 @@ func (a *Acceptor) Release(t *Table, promised Ballot) bool {
 		a.take(t)
 	}
 	return true
+}
+
+// leave notes that this node goes over to another mesh, if it is one.
+func (a *Acceptor) leave(to uint64) {
+	if a.table != nil && a.table.Mesh != to {
+		a.left = append(slices.Clone(a.left), a.table.Mesh)
+	}
 }
 
 func later(a, b Ballot) Ballot {

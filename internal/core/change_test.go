@@ -389,8 +389,9 @@ func TestRecovered(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := Call{Ballot: Ballot{9, 9}, List: strings.Split(tt.list, "")}
-			for _, r := range tt.answers {
+			for i, r := range tt.answers {
 				c.Roster = append(c.Roster, r.Node)
+				tt.answers[i].List = c.List
 			}
 			got := c.Recovered(tt.answers)
 			if (got == nil) != (tt.want == nil) || got != nil && (got.Stamp != tt.want.Stamp || !slices.Equal(got.Seats, tt.want.Seats)) {

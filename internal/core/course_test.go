@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -91,7 +92,9 @@ func (c *course) value(call Call, voters ...transport.ID) *Table {
 			answers[i] = c.answer(call, id)
 		}
 	}
-	fresh := func() *Table { return &Table{Mesh: 7, Shards: make([]Shard, 1)} }
+	fresh := func() *Table {
+		return &Table{Mesh: 8, Params: founding.Params{MaxTTL: longer}, Shards: make([]Shard, 1)}
+	}
 	return call.Value(answers, fresh, func(int) []transport.ID { return voters })
 }
 

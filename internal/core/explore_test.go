@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,6 +103,34 @@ var worlds = []world{
 	{limits: limits{entries: 2, restarts: 1, calls: 1, registers: 2, ttls: 1, words: 1, atOnce: true}, serving: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 4, vacate: 1, ttls: 1, atOnce: true, serve: 200}, serving: true, deep: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 2, ttls: 1, atOnce: true, serve: 500}, serving: true, deep: true, depth: 8},
+	{limits: limits{entries: 4, restarts: 3, calls: 1, ttls: 1, atOnce: true, lists: []string{"abcd", "abd"}, serve: 2000}, long: true, begun: dropped, course: "c was dropped, one or all of the others have the next list, and MaxTTL is raised"},
+}
+
+// dropped returns worlds whose list has changed, by so many nodes that were started with the next one: one, or all that stay. Those
+// that it drops run on, with what they remember. The others know of a raise of MaxTTL, which is in force if it may be.
+func dropped(t *testing.T, l limits) (ms []*model) {
+	for _, most := range []int{1, len(l.lists[1])} {
+		for _, m := range newServing(l) {
+			m.rollOut(1, order(l.entries), most)
+			if now := m.latest(); strings.Join(now.List(), "") != l.lists[1] || now.complete(now.List()) != (most > 1) {
+				t.Fatalf("the mesh has the list %v", now.List())
+			}
+			decide := func(next *Table, err error) {
+				if err == nil {
+					next = m.tables.intern(next, m.latest())
+					m.decideNow(0, next)
+					for e := range m.names {
+						m.edit(m.id(e)).Learn(next)
+					}
+				}
+			}
+			decide(m.latest().SetMaxTTL(2))
+			decide(m.latest().Raise())
+			m.regs, m.sent = nil, nil // who is to know the last version knows it
+			ms = append(ms, m)
+		}
+	}
+	return ms
 }
 
 // unaware returns worlds in which two entries of five have been started anew, with the next list, and are bound, which

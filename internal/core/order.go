@@ -69,6 +69,15 @@ func (t *Table) held() bool {
 	return !slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Node.ID == 0 || s.List != now })
 }
 
+// listsDropped reports whether some incarnation that has a seat has an entry on its list that the last change dropped.
+func (t *Table) listsDropped() bool {
+	now, was := t.List(), strings.Fields(t.Was)
+	dropped := func(e string) bool { return slices.Contains(was, e) && !slices.Contains(now, e) }
+	return slices.ContainsFunc(t.Seats, func(s Seat) bool {
+		return s.Node.ID != 0 && slices.ContainsFunc(strings.Fields(s.List), dropped)
+	})
+}
+
 // settled reports whether no change of the list is under way: none is ordered, every incarnation that has a seat, or had one that is
 // vacant, has the list of now, and none that was dropped votes.
 func (t *Table) settled() bool {

@@ -251,7 +251,7 @@ func (t *Table) Lives(told []Report) bool {
 // Recovered returns the table from which the mesh goes on, by the answers of a whole roster to a call.
 // It is the one, of all that were decided or may have been, whose generation may live on; of several
 // that of the highest ballot, and of this generation the latest version, or what was accepted after it.
-// Nil: nobody remembers.
+// Nil: nobody remembers, but nodes that the mesh may have dropped.
 //
 // Ballots alone do not order two generations of which one was founded without an entry that remembers
 // the other. The older of them has lost its majority by then: otherwise somebody in the roster of the
@@ -284,7 +284,7 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 		return slices.ContainsFunc(answers, another) && slices.ContainsFunc(answers, lacks)
 	}
 	var shown, values []*Table    // values: of roll calls, if somebody has accepted them
-	over := make(map[Ballot]bool) // generations after which a node accepted the roll call of another
+	over := make(map[Ballot]bool) // generations after which a node accepted the roll call of another, or that only the dropped remember
 	for _, r := range answers {
 		accepted := r.Proposed != nil && !void(r.Proposed)
 		if accepted {
@@ -301,6 +301,9 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 			shown = append(shown, r.Table)
 		}
 	}
+	for _, t := range shown {
+		over[t.Stamp.Roll] = over[t.Stamp.Roll] || c.outlived(shown, t.Stamp.Roll, answers)
+	}
 	shown = slices.DeleteFunc(shown, func(t *Table) bool { return over[t.Stamp.Roll] })
 	best = latestOf(shown, func(t *Table) bool { return c.mayLive(t, answers, values) }, higher)
 	var at Ballot
@@ -311,6 +314,25 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 		}
 	}
 	return best, value
+}
+
+// outlived reports whether all that remember the generation of some of these tables may have been dropped from the list since: those that
+// answer and do not remember it have none of their entries on their lists. Then the mesh may have gone on without them, and all of it
+// have forgotten. A raise of MaxTTL that was in force by then is one of which the tables do not know: see Table.Raise. An incarnation that is
+// bound and has not learned of it counts as one that remembers: no raise comes into force before it has.
+func (c Call) outlived(tables []*Table, roll Ballot, answers []Report) bool {
+	remembers := func(r Report) bool {
+		binds := func(t *Table) bool { return t.Stamp.Roll == roll && slices.Contains(t.Bound(), r.Node) }
+		return r.RollAt == roll || r.Table != nil && r.Table.Stamp.Roll == roll || r.Table == nil && slices.ContainsFunc(tables, binds)
+	}
+	others := slices.DeleteFunc(slices.Clone(answers), func(r Report) bool { return r.Node == 0 || remembers(r) })
+	for i, r := range answers {
+		listed := func(o Report) bool { return slices.Contains(o.List, c.List[i]) }
+		if r.Node != 0 && remembers(r) && slices.ContainsFunc(others, listed) {
+			return false
+		}
+	}
+	return len(others) > 0
 }
 
 // whole reports whether the answers show all that can have been decided, by what recovered returned of them. Those of a

@@ -123,7 +123,7 @@ func TestWhoWentOverDoesNotCount(t *testing.T) {
 	later.Stamp = Stamp{Roll: Ballot{5, 2}}
 	later.Seats[2].Node.ID = 0
 	c := Call{Ballot: Ballot{9, 9}, List: []string{"a", "b", "c"}, Roster: ids{7, 2, 3}}
-	if got := c.Recovered([]Report{{Node: 7}, {Node: 2, Table: later}, {Node: 3, Table: old}}); got != later {
+	if got := c.Recovered([]Report{{Node: 7, List: c.List}, {Node: 2, List: c.List, Table: later}, {Node: 3, List: c.List, Table: old}}); got != later {
 		t.Errorf("it goes on from %+v", got)
 	}
 }

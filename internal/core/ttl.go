@@ -37,13 +37,17 @@ func (t *Table) SetMaxTTL(d time.Duration) (*Table, error) {
 }
 
 // Raise puts a raise of MaxTTL in force, since every incarnation that is bound knows of it. So must one whose seat is
-// vacant: it waits for that, or for another one at its entry.
+// vacant: it waits for that, or for another one at its entry. And it waits until none that is bound has an entry on its list that the last
+// change dropped. The node there may remember the mesh, and not the raise; but no node that starts later has its entry on its list
+// either. So no roll call goes on from what it remembers, if nobody else does.
 func (t *Table) Raise() (*Table, error) {
 	switch {
 	case t.Params.Raise == 0:
 		return nil, errNoRaise
 	case slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Vacant() }):
 		return nil, errVacant
+	case t.listsDropped():
+		return nil, errOngoing
 	}
 	n := t.next()
 	n.Params.MaxTTL, n.Params.Raise = t.Params.Raise, 0

@@ -89,7 +89,7 @@ func (m *Machine) fits(reports map[string]core.Report) error {
 	}
 	for _, e := range m.book.entries {
 		r, ok := reports[e.addr]
-		if ok && r.Table != nil {
+		if ok && r.Table != nil && (slices.Contains(m.cfg.List, e.addr) || m.serves(r.Table, reports)) { // else the mesh may have dropped that node
 			if err := m.cfg.Wants.Fits(name, r.Table.Params); err != nil {
 				return err
 			}

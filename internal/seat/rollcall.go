@@ -84,7 +84,7 @@ func (r *rollCall) have(is func(i int) bool) bool {
 // propose makes the value of the call, and proposes it.
 func (r *rollCall) propose(m *Machine, now time.Duration) {
 	reports := make([]core.Report, len(r.answers))
-	var wants founding.Options
+	var wants, others founding.Options // of those that know of no mesh, and of the others
 	var known []floors
 	seats := make([]core.Seat, len(r.answers))
 	for i, a := range r.answers {
@@ -92,12 +92,17 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 			continue
 		}
 		reports[i], seats[i].Node = a.unpack(), a.Member
-		wants, known = together(wants, a.Wants), append(known, a.Floors)
+		if known = append(known, a.Floors); a.Table == nil {
+			wants = together(wants, a.Wants)
+		} else {
+			others = together(others, a.Wants)
+		}
 	}
 	from := r.call.Recovered(reports)
 	founded := from == nil
 	if founded {
-		p := params(wants)
+		known = append(known, floors{Quiet: quietOf(reports)}) // some may know a mesh that has dropped them
+		p := params(together(wants, others))
 		from = &core.Table{Mesh: m.meshID(), Params: p, Shards: make([]core.Shard, p.Shards)}
 	}
 	r.value = r.call.Value(reports, func() *core.Table { return from }, m.cfg.Place(seats, from.Params))
@@ -130,6 +135,16 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 	r.until = now + 20*m.pace.unit
 	m.withdrew = rounds{r.call.Ballot.Round, r.call.Ballot.Round}
 	r.send(m)
+}
+
+// quietOf is for how long a mesh must grant nothing that is founded after those that answers show.
+func quietOf(answers []core.Report) (quiet time.Duration) {
+	for _, r := range answers {
+		if r.Table != nil {
+			quiet = max(quiet, r.Table.Params.Quiet())
+		}
+	}
+	return quiet
 }
 
 func (m *Machine) meshID() uint64 {

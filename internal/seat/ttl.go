@@ -42,7 +42,7 @@ func (c SetMaxTTL) outcome(m *Machine, t *core.Table, seen bool) error {
 	case c.MaxTTL == p.MaxTTL && p.Raise == 0:
 		return nil
 	case c.MaxTTL == p.Raise:
-		return fmt.Errorf("%w: the raise is decided, and comes into force when the nodes at %s have said that they know of it", fault.ErrNoQuorum, strings.Join(m.unaware(t), " "))
+		return fmt.Errorf("%w: the raise is decided, and comes into force when %s", fault.ErrNoQuorum, m.raiseWaits(t))
 	case seen:
 		return fmt.Errorf("%w: another command sets MaxTTL to %v", fault.ErrChanged, p.Limit())
 	}
@@ -101,6 +101,15 @@ func (m *Machine) unaware(t *core.Table) (entries []string) {
 		entries = append(entries, t.Dropped.String())
 	}
 	return entries
+}
+
+// raiseWaits says what a raise waits for, for people.
+func (m *Machine) raiseWaits(t *core.Table) string {
+	entries := m.unaware(t)
+	if _, err := t.Raise(); core.IsOngoing(err) && len(entries) == 0 {
+		return fmt.Sprintf("all nodes of the core have its list: %s", t.Unfinished())
+	}
+	return fmt.Sprintf("the nodes at %s have said that they know of it", strings.Join(entries, " "))
 }
 
 // relived notes what a table says of MaxTTL that this node knows in place of before.

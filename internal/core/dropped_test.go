@@ -1,0 +1,138 @@
+package core
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What a roll call goes on from if nobody remembers the mesh but a node that was dropped from its list, and runs on.
+
+const usual, longer = 10 * time.Second, time.Minute
+
+// dropping returns a course in which the nodes of a list serve, and the version that drops its entries but those of the next list. Of
+// these, the nodes of some have the next list already.
+func dropping(t *testing.T, list, next, have string) (*course, *Table) {
+	t.Helper()
+	c := started(t, list)
+	old := serving(list, 1, 2)
+	old.Params.MaxTTL = usual
+	for _, a := range c.at {
+		a.table = old
+	}
+	now := must(old.Relist(strings.Split(next, "")))(t)
+	for _, e := range strings.Split(have, "") {
+		now = must(now.Start(e, strings.Split(next, "")))(t)
+	}
+	return c, now
+}
+
+// raised returns t with a raise of MaxTTL in force.
+func raised(t *testing.T, now *Table) *Table {
+	t.Helper()
+	return must(must(now.SetMaxTTL(longer))(t).Raise())(t)
+}
+
+// restarts starts the next incarnations at entries.
+func (c *course) restarts(entries, list string) {
+	for _, e := range strings.Split(entries, "") {
+		c.start(e, c.at[e].self+10, list)
+	}
+}
+
+// Promise: C5, C11: no mesh goes on from what a dropped node remembers alone: it may not know of a raise of MaxTTL that was in force.
+// Method: c was dropped, MaxTTL was raised, and all that knew restart. Then c calls them.
+func TestTheDroppedDoNotKnowOfARaise(t *testing.T) {
+	c, now := dropping(t, "abcd", "abd", "abd")
+	raised(t, now)
+	c.restarts("abd", "abd")
+	v := c.roll(c.begins("c", "abcd"), 11, 12, 14)
+	if v.Mesh == 7 || v.Params.MaxTTL != longer {
+		t.Errorf("it goes on: %+v", v)
+	}
+	if !c.at["c"].Left(7) {
+		t.Error("c may go back to the mesh before, in which it has forgotten what it accepted")
+	}
+	if p, is := c.next("a", "abcd").(Propose); !is || strings.Join(p.Table.List(), "") != "abd" {
+		t.Errorf("the list of those that were started again is not the next one: %+v", p.Table)
+	}
+}
+
+// Promise: C5, C11: so too of two dropped nodes, whichever of them calls.
+func TestTwoDroppedDoNotKnowOfARaise(t *testing.T) {
+	for _, caller := range []struct{ entry, reach string }{{"e", "abcde"}, {"d", "abcd"}} {
+		c, now := dropping(t, "abcde", "abcd", "abcd")
+		for _, e := range []string{"a", "b", "c", "d"} {
+			c.at[e].table = now
+			c.at[e].SetList(strings.Split("abcd", ""))
+		}
+		now = must(now.Relist(strings.Split("abc", "")))(t)
+		for _, e := range []string{"a", "b", "c"} {
+			now = must(now.Start(e, strings.Split("abc", "")))(t)
+		}
+		raised(t, now)
+		c.restarts("abc", "abc")
+		if v := c.roll(c.begins(caller.entry, caller.reach), 11, 12, 13); v.Mesh == 7 {
+			t.Errorf("%s calls, and it goes on: %+v", caller.entry, v.Params)
+		}
+	}
+}
+
+// Promise: C5, C11: so too of a node of three whose seat was vacant when its entry was dropped.
+func TestTheVacatedDoNotKnowOfARaise(t *testing.T) {
+	c := started(t, "abc")
+	old := serving("abc", 1, 2)
+	old.Params.MaxTTL = usual
+	for _, a := range c.at {
+		a.table = old
+	}
+	now := must(old.Vacate("c", 3))(t)
+	if _, err := must(now.SetMaxTTL(longer))(t).Raise(); !errors.Is(err, errVacant) {
+		t.Errorf("c may remember the mesh: %v", err)
+	}
+	now = must(now.Relist(strings.Split("ab", "")))(t)
+	for _, e := range []string{"a", "b"} {
+		now = must(now.Start(e, strings.Split("ab", "")))(t)
+	}
+	raised(t, now)
+	c.restarts("ab", "ab")
+	if v := c.roll(c.begins("c", "abc"), 11, 12); v.Mesh == 7 {
+		t.Errorf("it goes on: %+v", v.Params)
+	}
+}
+
+// Promise: C5, C11: a raise is not in force before all that have a seat have the list of now. Else their next incarnations might start
+// with the list before, as the change may be taken back, and nothing would tell that the node which calls them was dropped.
+func TestARaiseWaitsForTheList(t *testing.T) {
+	c, now := dropping(t, "abcd", "abd", "ab")
+	now = must(now.SetMaxTTL(longer))(t)
+	if _, err := now.Raise(); !errors.Is(err, errOngoing) {
+		t.Errorf("d has another list: %v", err)
+	}
+	c.restarts("ab", "abd")
+	c.restarts("d", "abcd")
+	if v := c.roll(c.begins("c", "abcd"), 11, 12, 14); v.Mesh != 7 || v.Params.Outlast() != usual {
+		t.Errorf("no lease may last longer than c knows: %+v", v)
+	}
+	must(must(now.Start("d", strings.Split("abd", "")))(t).Raise())(t)
+
+	_, now = dropping(t, "abc", "abcd", "abc") // nobody has come to d yet, and could remember anything
+	raised(t, now)
+}
+
+// Promise: C5, C11: what a dropped node remembers does not go before a mesh that was founded after it, whichever ballot is higher.
+// Method: a, b and d have founded anew, by the options of now. c has not heard of that. a and b restart, and c calls.
+func TestTheDroppedDoNotDisplaceTheNextMesh(t *testing.T) {
+	c, now := dropping(t, "abcd", "abd", "abd")
+	high := *c.at["c"].table
+	high.Stamp.Roll.Round = 9
+	c.at["c"].table = &high
+	raised(t, now)
+	c.restarts("abd", "abd")
+	next := c.roll(c.begins("a", "abd"), 11, 12)
+	c.restarts("ab", "abd")
+	if v := c.roll(c.begins("c", "abcd"), 21, 22); v.Mesh != next.Mesh || v.Mesh == 7 {
+		t.Errorf("it goes on from what c remembers: %+v", v)
+	}
+}
