@@ -47,9 +47,17 @@ const (
 	RW        Kind = iota // a read/write lock: a writer has weight Whole, a reader weight 1
 	Semaphore             // permits up to a capacity
 	Resource              // operations, one at a time (P39)
+	_                     // for elections
+	Once                  // one operation, that is done once (P43)
 
-	lastKind = Resource
+	lastKind = Once
 )
+
+// known reports whether there is such a kind.
+func (k Kind) known() bool { return k <= Resource || k == Once }
+
+// operates reports whether a key of this kind has operations instead of locks.
+func (k Kind) operates() bool { return k == Resource || k == Once }
 
 // Whole is the capacity of a read/write lock, and a writer's weight.
 const Whole = MaxWeight
@@ -189,9 +197,9 @@ const (
 	wireDrop
 	wireWalk
 	wireRemember
+	_ // for elections
+	wireRecall
 	_ // until wireCarry: kept for others
-	_
-	_
 	_
 	wireCarry
 	wireClaim
@@ -213,7 +221,7 @@ func (a *Acquire) fields(c *wire.Codec) {
 
 // share reports whether a request may ask for this weight of a key of that kind and capacity.
 func share(kind Kind, weight, capacity int64) bool {
-	return weight >= 1 && weight <= capacity && (kind != RW || capacity == Whole) && (kind != Resource || capacity == 1)
+	return kind.known() && weight >= 1 && weight <= capacity && (kind != RW || capacity == Whole) && (!kind.operates() || capacity == 1)
 }
 
 func (a *Cancel) fields(c *wire.Codec) {
@@ -239,8 +247,9 @@ func (a *Report) fields(c *wire.Codec) {
 	wire.Number(c, &a.Capacity, MaxWeight)
 	c.Bytes(&a.Value, MaxValue)
 	a.Earlier.fields(c)
-	if a.Kind == Resource {
+	if a.Kind.operates() {
 		a.Operation.fields(c)
+		c.Check(a.Op.kind() == a.Kind, "an operation of another kind")
 	}
 	c.Check(!a.Uses || a.Kind == Resource && a.Op == Pull && a.Token != 0, "a use without a stamp")
 	c.Check(share(a.Kind, a.Weight, a.Capacity), "weight and capacity do not fit")
@@ -366,6 +375,8 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireWalk))
 	case Remember:
 		cmd.fields(as(&c, wireRemember))
+	case Recall:
+		cmd.fields(as(&c, wireRecall))
 	case Carry:
 		cmd.fields(as(&c, wireCarry))
 	case Claim:
@@ -460,6 +471,10 @@ func readCommand(r *wire.Reader, mayHaveTag bool) Command {
 		cmd = a
 	case wireRemember:
 		var a Remember
+		a.fields(&c)
+		cmd = a
+	case wireRecall:
+		var a Recall
 		a.fields(&c)
 		cmd = a
 	case wireCarry:

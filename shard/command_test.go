@@ -52,6 +52,9 @@ func commands() []Command {
 		End{Call: least, Key: "k"}, End{Call: most, Key: text(MaxKey), Token: 1<<64 - 1, Failed: true},
 		Drop{Call: least, Key: "k", User: "u"}, Drop{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), User: text(MaxName), Stamp: 1<<64 - 1, Lone: 1<<64 - 1, Lost: most.Acked[:MaxLost]},
 		Remember{Call: least, Key: "k", User: "u", Stamp: 1}, Remember{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), User: text(MaxName), Stamp: maxKnown},
+		Begin{Call: least, Key: "k", Operation: Operation{Op: Run}}, Begin{Call: most, Key: "k", Operation: Operation{Op: Run, Retention: MaxDuration, Attempts: 1<<64 - 1}},
+		Report{Call: least, Key: "k", Kind: Once, Weight: 1, Capacity: 1, Operation: Operation{Op: Run, Attempts: 7}},
+		Recall{Call: least, Key: "k", Kind: Once, Remains: 1}, Recall{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Kind: Once, Remains: MaxDuration},
 		Walk{Key: "k"}, Walk{text(MaxKey), 1<<64 - 1},
 	}
 }
@@ -75,8 +78,8 @@ func TestCommandsTravel(t *testing.T) {
 		}
 		all = append(all, b...)
 	}
-	if len(kinds) != wireRemember {
-		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), wireRemember)
+	if all := wireRecall - 1; len(kinds) != all { // without one of elections
+		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), all)
 	}
 	r := wire.NewReader(all)
 	for _, cmd := range commands() {
@@ -115,13 +118,16 @@ func TestMalformedCommands(t *testing.T) {
 	begin := fields{wireBegin, 1, 1, 1, 0, fields{}, 5, "n", "k", operation}
 	ends := fields{wireEnd, 1, 1, 1, 0, fields{}, "k", 7, false}
 	remember := fields{wireRemember, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7}
+	once := fields{3, "", "", false, false, 5, 2}
+	runs := fields{wireReport, 1, 1, 1, 0, fields{}, 5, "n", "k", 4, 1, 1, []byte{}, earlier, once}
+	recall := fields{wireRecall, 1, 1, 1, 0, fields{}, 5, "n", "k", 4, 7}
 	drop := fields{wireDrop, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7, 8, fields{2}}
 	acks := make(fields, MaxAcked+1)
 	for i := range acks {
 		acks[i] = 1
 	}
 	long := func(n int) string { return strings.Repeat("x", n) }
-	for _, sound := range []fields{acquire, cancel, release, fix, silent, settle, report, uses, begin, ends, drop, remember, {wireWalk, "k", 1}} {
+	for _, sound := range []fields{acquire, cancel, release, fix, silent, settle, report, uses, begin, ends, drop, remember, runs, with(begin, 9, once), recall, {wireWalk, "k", 1}} {
 		r := wire.NewReader(forge(nil, sound...))
 		if ReadCommand(r); r.End() != nil {
 			t.Fatalf("%v: %v", sound, r.Err())
@@ -136,7 +142,8 @@ func TestMalformedCommands(t *testing.T) {
 		{"an empty array", forge(nil)},
 		{"an empty array before a zero", []byte{0x90, 0, 0x30, 0x30, 0x30}},
 		{"number zero", forge(nil, 0, 1, 1)},
-		{"an unknown number", forge(nil, wireRemember+1, 1, 1)},
+		{"an unknown number", forge(nil, wireRecall+1, 1, 1)},
+		{"a number that is not used yet", forge(nil, wireRemember+1, 1, 1)},
 		{"a huge number", forge(nil, uint64(1<<63), 1, 1)},
 		{"a name instead of a number", forge(nil, "acquire", 1, 1)},
 		{"a field too few", forge(nil, acquire[:13]...)},
@@ -197,6 +204,19 @@ func TestMalformedCommands(t *testing.T) {
 		{"a use to remember without a user", forge(nil, with(remember, 9, "")...)},
 		{"a use to remember without a stamp", forge(nil, with(remember, 10, 0)...)},
 		{"a use to remember that leaves no room for revisions", forge(nil, with(remember, 10, uint64(maxKnown)+1)...)},
+		{"a run of a version", forge(nil, with(begin, 9, with(once, 1, "1"))...)},
+		{"a run by a user", forge(nil, with(begin, 9, with(once, 2, "u"))...)},
+		{"a run alone", forge(nil, with(begin, 9, with(once, 4, true))...)},
+		{"a run without a number of attempts", forge(nil, with(begin, 9, once[:6:6])...)},
+		{"a report of a pull of what is done once", forge(nil, with(runs, 14, operation)...)},
+		{"a report of a run of a resource", forge(nil, with(runs, 9, 2)...)},
+		{"a report of what is done twice at once", forge(nil, with(runs, 11, 2)...)},
+		{"a report of a use of what is done once", forge(nil, with(runs, 13, with(earlier, 1, true))...)},
+		{"a report of no kind", forge(nil, with(runs, 9, 3)...)},
+		{"a report of an unknown kind", forge(nil, with(runs, 9, 5)...)},
+		{"nothing to recall", forge(nil, with(recall, 10, 0)...)},
+		{"to recall a resource", forge(nil, with(recall, 9, 2)...)},
+		{"to recall for longer than any", forge(nil, with(recall, 10, uint64(MaxDuration)+1)...)},
 		{"a walk of an empty key", forge(nil, wireWalk, "", 1)},
 		{"a report of a quiet time longer than any", forge(nil, with(report, 13, with(earlier, 5, uint64(MaxDuration)+1))...)},
 		{"a number in a longer form than it needs", []byte{0x93, wireSettle, 0xcc, 1, 0}},

@@ -19,7 +19,7 @@ type Event struct {
 	Entered uint64        // Queued: the revision at which it entered the queue, for a Report
 	Reason  Reason        // Refused
 	TTL     time.Duration // Opened: of the lease; Fixed: for how long it lasts from now on
-	Quiet   time.Duration // Queued and Refused: for how much longer the table grants nothing; zero: it may grant (P27)
+	Quiet   time.Duration // Queued and Refused: for how much longer the table grants nothing; zero: it may grant (P27). Skipped, the first time, of a Run: for how much longer its success is remembered
 }
 
 // EventKind says what happened.
@@ -68,12 +68,13 @@ const (
 	Late                       // a Report to a table that may grant already
 	Quiet                      // a Try, while the table grants nothing yet (P27)
 	InUse                      // an operation that is to run alone, on a resource that is used
+	Failed                     // a Run that has failed as often as its caller allows
 
-	lastReason = InUse
+	lastReason = Failed
 )
 
 var reasons = [lastReason + 1]string{
-	0: "none", Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind", Late: "late", Quiet: "quiet", InUse: "in use",
+	0: "none", Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind", Late: "late", Quiet: "quiet", InUse: "in use", Failed: "failed",
 }
 
 func (r Reason) String() string {

@@ -22,20 +22,24 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireFix: Fix{}, wireClose: Close{},
 		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{}, wireReport: Report{}, wireCalm: Calm{},
 		wireBegin: Begin{}, wireEnd: End{}, wireDrop: Drop{}, wireWalk: Walk{}, wireRemember: Remember{},
-		wireCarry: Carry{}, wireClaim: Claim{},
+		wireRecall: Recall{}, wireCarry: Carry{}, wireClaim: Claim{},
 	} {
 		if cmd == nil {
 			continue
 		}
 		v := reflect.New(reflect.TypeOf(cmd)).Elem()
 		wiretest.Fill(v, &last)
-		if k := v.FieldByName("Kind"); k.IsValid() {
+		if k := v.FieldByName("Kind"); k.IsValid() && v.FieldByName("Weight").IsValid() {
 			k.SetUint(uint64(Resource))
 			v.FieldByName("Weight").SetInt(1)
 			v.FieldByName("Capacity").SetInt(1)
 		}
-		if o := v.FieldByName("Op"); o.IsValid() {
+		if o := v.FieldByName("Op"); o.IsValid() { // a Run has other fields: see TestCommandsTravel
 			o.SetUint(uint64(Pull))
+			v.FieldByName("Attempts").SetUint(0)
+		}
+		if _, ok := cmd.(Recall); ok {
+			v.FieldByName("Kind").SetUint(uint64(Once))
 		}
 		if _, ok := cmd.(Acquire); ok {
 			v.FieldByName("Kind").SetUint(uint64(Semaphore))
@@ -52,9 +56,9 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		elements := append([]any{kind}, wiretest.Elements(cmd, "Earlier", "Operation")...)
 		switch p := cmd.(type) { // what is a list of its own
 		case Report:
-			elements = append(elements, wiretest.Elements(p.Earlier), wiretest.Elements(p.Operation))
+			elements = append(elements, wiretest.Elements(p.Earlier), wiretest.Elements(p.Operation, "Attempts"))
 		case Begin:
-			elements = append(elements, wiretest.Elements(p.Operation))
+			elements = append(elements, wiretest.Elements(p.Operation, "Attempts"))
 		}
 		if want := wiretest.Encode(t, elements); !bytes.Equal(b, want) {
 			t.Errorf("%+v is written as %x, want %x", cmd, b, want)
@@ -171,6 +175,10 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	token = step(tagged(lock("kim", 3, "guest's"), "x"))
 	step(release("kim", 4, "guest's", token))
 	step(carry("lou", 1, 0))
+	once := func(key string, b Begin) Begin { b.Key = key; return b }
+	token = step(once("once", run("mia", 1)))
+	step(once("once", upTo(3, run("ned", 1))))
+	step(release("mia", 2, "once", token))
 	table.settles = 11 * time.Second
 	step(waited("fay", 1, "k", 1))
 

@@ -26,6 +26,8 @@ func (t *Table) checkCommand(cmd Command) {
 		key = c.Key
 	case Remember:
 		key = c.Key
+	case Recall:
+		key = c.Key
 	case Walk:
 		key = c.Key
 	case Tagged:
@@ -95,8 +97,11 @@ func (t *Table) checkResource(e *entry) {
 			panic(fmt.Sprintf("shard: resource %q: the use of %q is out of place", e.key, u.user))
 		}
 	}
+	if e.kind == Once && e.uses.len > 0 || e.kind != Once && e.failures > 0 {
+		panic(fmt.Sprintf("shard: resource %q has what its kind has not", e.key))
+	}
 	for o, d := range e.done {
-		if d != nil && t.now >= d.until && (Op(o) != Pull || !e.used()) {
+		if d != nil && t.now >= d.until && !e.outlasts(Op(o)) && (e.forgetAt == 0 || e.forgetAt > t.now) {
 			panic(fmt.Sprintf("shard: resource %q remembers a %v for too long", e.key, Op(o)))
 		}
 	}

@@ -24,8 +24,11 @@ type model struct {
 // thing is what is known of a resource beside its wishes.
 type thing struct {
 	key  string
+	kind Kind
 	done [lastOp + 1]*completion
 	uses []usage
+
+	failures uint64
 }
 
 // usage is one user's use through one session; zero: through none any more.
@@ -109,7 +112,7 @@ func (m *model) room(key string, weight int64) bool {
 }
 
 func (m *model) grant(key string) (out []Event) {
-	if k, _ := m.kind(key); k == Resource {
+	if k, _ := m.kind(key); k.operates() {
 		return m.walk(key)
 	}
 	for i := range m.wishes {
@@ -136,8 +139,8 @@ func (m *model) kind(key string) (Kind, int64) {
 			return w.Kind, w.Capacity
 		}
 	}
-	if m.thing(key) != nil {
-		return Resource, 1
+	if r := m.thing(key); r != nil {
+		return r.kind, 1
 	}
 	return 0, 0
 }
@@ -152,9 +155,9 @@ func (m *model) thing(key string) *thing {
 }
 
 // remembered returns what is known of a resource; of a new one, nothing.
-func (m *model) remembered(key string) *thing {
+func (m *model) remembered(key string, kind Kind) *thing {
 	if m.thing(key) == nil {
-		m.things = append(m.things, thing{key: key})
+		m.things = append(m.things, thing{key: key, kind: kind})
 	}
 	return m.thing(key)
 }
@@ -168,13 +171,17 @@ func (m *model) tidy() {
 			}
 		}
 	}
-	m.things = slices.DeleteFunc(m.things, func(r thing) bool { return r.done == [lastOp + 1]*completion{} && len(r.uses) == 0 })
+	m.things = slices.DeleteFunc(m.things, func(r thing) bool {
+		wanted := slices.ContainsFunc(m.wishes, func(w wish) bool { return w.Key == r.key })
+		return r.done == [lastOp + 1]*completion{} && len(r.uses) == 0 && (r.failures == 0 || !wanted)
+	})
 }
 
 // walk answers those that wait for a resource on which nothing runs.
 func (m *model) walk(key string) (out []Event) {
 	for m.settles == 0 && len(m.holders(key)) == 0 && len(m.waiters(key)) > 0 {
-		w, r := m.waiters(key)[0], m.remembered(key)
+		w := m.waiters(key)[0]
+		r := m.remembered(key, w.Kind)
 		i := slices.IndexFunc(m.wishes, func(o wish) bool { return o.Session == w.Session && o.Number == w.Number })
 		d, s := r.done[w.op.Op], m.find(w.Session)
 		switch {
@@ -185,7 +192,14 @@ func (m *model) walk(key string) (out []Event) {
 				m.stamp(r, w.Session, w.op, m.revision)
 			}
 			s.results = append(s.results, outcome{w.Number, Skipped, m.revision, 0})
-			out = append(out, Event{What: Skipped, Session: w.Session, Number: w.Number, Token: m.revision})
+			told := Event{What: Skipped, Session: w.Session, Number: w.Number, Token: m.revision}
+			if w.Kind == Once {
+				told.Quiet = d.until - m.now
+			}
+			out = append(out, told)
+		case w.op.Attempts != 0 && r.failures >= w.op.Attempts:
+			m.wishes = slices.Delete(m.wishes, i, i+1)
+			out = append(out, m.finish(s, w.Number, Event{What: Refused, Session: w.Session, Number: w.Number, Reason: Failed, Quiet: m.quiet()})...)
 		case w.op.Alone && len(r.uses) > 0:
 			m.wishes = slices.Delete(m.wishes, i, i+1)
 			out = append(out, m.finish(s, w.Number, m.inUse(w.Call, r))...)
@@ -285,7 +299,19 @@ func (m *model) end(id SessionID) []Event {
 	}
 	m.delete(id)
 	m.records = slices.DeleteFunc(m.records, func(s record) bool { return s.id == id })
+	for _, w := range m.wishes {
+		if w.Session == id {
+			m.fails(w)
+		}
+	}
 	return append([]Event{ended(id)}, m.removeAll(func(w wish) bool { return w.Session == id }, func() { m.lapse(id) })...)
+}
+
+// fails notes that a wish ends without success.
+func (m *model) fails(w wish) {
+	if w.Kind == Once && w.token != 0 {
+		m.remembered(w.Key, Once).failures++
+	}
 }
 
 // queued returns the event of a waiting request: how many requests are ahead, and a holder.
@@ -377,19 +403,19 @@ func (m *model) step(cmd Command) (out []Event) {
 		if s == nil {
 			return out
 		}
-		if k, capacity := m.kind(c.Key); capacity != 0 && k != Resource {
+		if k, capacity := m.kind(c.Key); capacity != 0 && k != c.Op.kind() {
 			refused := Event{What: Refused, Session: c.Session, Number: c.Number, Reason: Capacity, Quiet: m.quiet()}
 			if h := m.holders(c.Key); len(h) > 0 {
 				refused.Holder, refused.Token = h[0].Name, h[0].token
 			}
 			return append(out, m.finish(s, c.Number, refused)...)
 		}
-		r := m.remembered(c.Key)
+		r := m.remembered(c.Key, c.Op.kind())
 		d := r.done[c.Op]
 		if was := d != nil && d.version == c.Version && m.now < d.until; m.settles == 0 && c.Op != Pull && c.Alone && len(r.uses) > 0 && !was {
 			return append(out, m.finish(s, c.Number, m.inUse(c.Call, r))...)
 		}
-		a := Acquire{Call: c.Call, Name: c.Name, Key: c.Key, Kind: Resource, Weight: 1, Capacity: 1}
+		a := Acquire{Call: c.Call, Name: c.Name, Key: c.Key, Kind: c.Op.kind(), Weight: 1, Capacity: 1}
 		m.wishes = append(m.wishes, wish{a, &c.Operation, 0, m.revision, false})
 		told := m.walk(c.Key)
 		if slices.ContainsFunc(m.waiters(c.Key), func(w wish) bool { return w.Session == c.Session && w.Number == c.Number }) {
@@ -408,7 +434,11 @@ func (m *model) step(cmd Command) (out []Event) {
 			return m.finish(s, c.Number, refused(c.Session, c.Number, Lost))
 		}
 		w, e := m.wishes[i], done(c.Session, c.Number)
-		if r := m.remembered(c.Key); !c.Failed {
+		r := m.remembered(c.Key, w.Kind)
+		if c.Failed {
+			m.fails(w)
+		} else {
+			r.failures = 0
 			r.done[w.op.Op] = &completion{w.op.Version, m.now, m.now + w.op.Retention}
 			if w.op.Op == Pull {
 				e.Token = m.revision
@@ -482,6 +512,11 @@ func (m *model) step(cmd Command) (out []Event) {
 		if !slices.ContainsFunc(m.wishes, named) {
 			return m.finish(s, c.Number, refused(c.Session, c.Number, Lost))
 		}
+		for _, w := range m.wishes {
+			if named(w) {
+				m.fails(w)
+			}
+		}
 		return append(m.finish(s, c.Number, done(c.Session, c.Number)), m.remove(named)...)
 	case Fix:
 		s, out := m.arrive(c.Call, false, 0, "")
@@ -523,7 +558,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		k, capacity := m.kind(c.Key)
 		switch {
 		case m.settles != 0 && (capacity == 0 || k == Resource):
-			m.stamp(m.remembered(c.Key), SessionID{}, &Operation{User: c.User, Durable: true}, c.Stamp)
+			m.stamp(m.remembered(c.Key, Resource), SessionID{}, &Operation{User: c.User, Durable: true}, c.Stamp)
 			return append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
 		case m.settles != 0:
 			if refused.Reason, refused.Quiet = Capacity, m.quiet(); len(m.holders(c.Key)) > 0 {
@@ -531,6 +566,25 @@ func (m *model) step(cmd Command) (out []Event) {
 			}
 		}
 		return append(out, m.finish(s, c.Number, refused)...)
+	case Recall:
+		s, out := m.arrive(c.Call, true, c.TTL, c.Name)
+		if s == nil {
+			return out
+		}
+		if k, capacity := m.kind(c.Key); capacity != 0 && k != Once {
+			refused := Event{What: Refused, Session: c.Session, Number: c.Number, Reason: Capacity, Quiet: m.quiet()}
+			if h := m.holders(c.Key); len(h) > 0 {
+				refused.Holder, refused.Token = h[0].Name, h[0].token
+			}
+			return append(out, m.finish(s, c.Number, refused)...)
+		}
+		r := m.remembered(c.Key, Once)
+		if r.done[Run] == nil {
+			r.done[Run] = &completion{at: m.now}
+		}
+		r.done[Run].until = max(r.done[Run].until, m.now+c.Remains)
+		out = append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
+		return append(out, m.grant(c.Key)...)
 	case Report:
 		return m.report(c)
 	case Settle, Calm:
@@ -661,14 +715,14 @@ func (m *model) report(c Report) []Event {
 		}
 	}
 	if c.Uses {
-		m.stamp(m.remembered(c.Key), c.Session, &c.Operation, c.Token)
+		m.stamp(m.remembered(c.Key, Resource), c.Session, &c.Operation, c.Token)
 		s = m.find(c.Session)
 		s.results = append(s.results, outcome{c.Number, Granted, c.Token, 0})
 		return append(out, granted(c.Session, c.Number, c.Token))
 	}
 	a := Acquire{Call: c.Call, Name: c.Name, Key: c.Key, Kind: c.Kind, Weight: c.Weight, Capacity: c.Capacity, Value: c.Value}
 	var op *Operation
-	if c.Kind == Resource {
+	if c.Kind.operates() {
 		op = &c.Operation
 	}
 	m.wishes = append(m.wishes, wish{a, op, c.Token, c.Entered, true})
@@ -732,6 +786,7 @@ func written(o *Operation) string {
 
 // write writes down what is known of a resource.
 func (r *thing) write(b *strings.Builder) {
+	fmt.Fprintf(b, "  %d failures\n", r.failures)
 	for o, d := range r.done {
 		if d != nil {
 			fmt.Fprintf(b, "  %v %q at %v until %v\n", Op(o), d.version, d.at, d.until)
@@ -767,8 +822,11 @@ func (m *model) dump() string {
 		for _, w := range append(m.holders(key), m.waiters(key)...) {
 			fmt.Fprintf(&b, "  %v %d weight %d token %d value %q entered %d %v %+v\n", w.Session, w.Number, w.Weight, w.token, w.Value, w.entered, w.reported, written(w.op))
 		}
-		if r := m.thing(key); r != nil {
+		switch r := m.thing(key); {
+		case r != nil:
 			r.write(&b)
+		case kind.operates():
+			(&thing{}).write(&b)
 		}
 	}
 	return b.String()
@@ -827,7 +885,7 @@ func (t *Table) dump() string {
 			}
 		}
 		if e.resource != nil {
-			r := thing{done: e.done}
+			r := thing{done: e.done, failures: e.failures}
 			for u := e.uses.first(); u != nil; u = u.place.next() {
 				r.uses = append(r.uses, usage{u.user, u.useID.session, u.durable, u.stamp})
 			}
@@ -943,7 +1001,9 @@ func (s *script) make(t *Table) Command {
 func (s *script) operate(t *Table, c Call, who string) Command {
 	r := s.rand
 	key, token := s.held(t, who)
-	switch r.IntN(9) {
+	switch r.IntN(10) {
+	case 9:
+		return Recall{Call: c, TTL: ttl, Name: who, Key: pick(r, "o", "o", "o", "x", "a"), Kind: Once, Remains: time.Duration(1+r.IntN(1000)) * time.Millisecond}
 	case 8:
 		return Remember{Call: c, TTL: ttl, Name: who, Key: pick(r, "x", "x", "y", "a"), User: pick(r, who, "ann"), Stamp: 1 + r.Uint64N(100)}
 	case 0:
@@ -955,6 +1015,9 @@ func (s *script) operate(t *Table, c Call, who string) Command {
 		return d
 	case 1, 2, 3:
 		return End{Call: c, Key: key, Token: token, Failed: r.IntN(3) == 0}
+	}
+	if r.IntN(2) == 0 {
+		return Begin{Call: c, TTL: ttl, Name: who, Key: pick(r, "o", "o", "o", "o", "o", "x", "a"), Operation: s.run()}
 	}
 	return Begin{Call: c, TTL: ttl, Name: who, Key: pick(r, "x", "x", "x", "x", "y", "y", "y", "a"), Operation: s.operation(who)}
 }
@@ -968,6 +1031,10 @@ func (s *script) operation(who string) Operation {
 	return o
 }
 
+func (s *script) run() Operation {
+	return Operation{Op: Run, Retention: time.Duration(s.rand.IntN(2000)) * time.Millisecond, Attempts: pick[uint64](s.rand, 0, 1, 1, 1, 2)}
+}
+
 // report reports a place in an earlier table, mostly one that there was.
 func (s *script) report(c Call, who string) Report {
 	r := s.rand
@@ -978,7 +1045,9 @@ func (s *script) report(c Call, who string) Report {
 	if r.IntN(3) == 0 {
 		p.Key, p.Kind, p.Weight, p.Capacity = pick(r, "x", "x", "x", "x", "y", "y", "y", "a"), Resource, 1, 1
 		p.Operation = s.operation(who)
-		p.Uses = p.Op == Pull && r.IntN(3) > 0
+		if p.Uses = p.Op == Pull && r.IntN(3) > 0; r.IntN(3) == 0 {
+			p.Key, p.Kind, p.Uses, p.Operation = "o", Once, false, s.run()
+		}
 	}
 	switch r.IntN(4) {
 	case 0:
@@ -1060,7 +1129,7 @@ func TestTableBehavesLikeTheModel(t *testing.T) {
 	// A script that never comes to something proves nothing about it.
 	for _, kind := range []string{
 		"Granted", "Queued", "Done", "Skipped", "Opened", "Ended", "Fixed", "Reheard",
-		"Refused 1", "Refused 2", "Refused 3", "Refused 4", "Refused 6", "Refused 7", "Refused 8", "Refused 10",
+		"Refused 1", "Refused 2", "Refused 3", "Refused 4", "Refused 6", "Refused 7", "Refused 8", "Refused 10", "Refused 11",
 	} {
 		if told[kind] < int(seeds) {
 			t.Errorf("only %d × %s in %d scripts", told[kind], kind, seeds)

@@ -134,7 +134,7 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 	}
 	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, token: c.Token, entered: c.Entered, reported: true}
 	r.name(tag)
-	if c.Kind == Resource {
+	if c.Kind.operates() {
 		r.op = &c.Operation
 	}
 	if len(c.Value) > 0 {

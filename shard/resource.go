@@ -11,7 +11,8 @@ import (
 
 // A resource is a key with operations instead of locks (P39). One operation runs at a time, in the order of the
 // key's queue. What succeeded is remembered for a while: who asks for it then skips it. And the resource knows who
-// uses it: who has pulled it, or skipped a pull, and has not dropped that use.
+// uses it: who has pulled it, or skipped a pull, and has not dropped that use. A Once is a resource of its own kind, with
+// one operation, a Run, and no uses (P43).
 
 // Op is what an operation does with a resource. The numbers are sent over the network: append only.
 type Op uint8
@@ -21,11 +22,20 @@ const (
 	Pull   Op = iota // bring it here: the session uses it afterwards
 	Update           // change it
 	Delete           // remove it
+	Run              // do what is done once: the only one of a Once
 
-	lastOp = Delete
+	lastOp = Run
 )
 
-func (o Op) String() string { return [...]string{"pull", "update", "delete"}[o] }
+func (o Op) String() string { return [...]string{"pull", "update", "delete", "run"}[o] }
+
+// kind returns the kind of a key that has this operation.
+func (o Op) kind() Kind {
+	if o == Run {
+		return Once
+	}
+	return Resource
+}
 
 // Operation is what a Begin asks for.
 type Operation struct {
@@ -35,11 +45,12 @@ type Operation struct {
 	Durable   bool          // Pull: the use outlives the session
 	Alone     bool          // it must not run while anybody uses the resource
 	Retention time.Duration // for how long a success is remembered at least
+	Attempts  uint64        // Run: refused once so many have failed; zero: never
 }
 
 // Begin asks for the turn of an operation on a resource. It opens the session's record. It is Granted: the session
 // carries the operation out, and sends an End. Or it is Skipped: that was done already. It may wait for either.
-// Refused with InUse: the operation is to run Alone, and the resource is used.
+// Refused with InUse: the operation is to run Alone, and the resource is used; with Failed: see Attempts.
 type Begin struct {
 	Call
 	TTL  time.Duration // of the session
@@ -91,12 +102,14 @@ const MaxLost = 16
 // maxForgotten is how many resources one step forgets, at most.
 const maxForgotten = 64
 
-// resource is the part of an entry that only resources have.
+// resource is the part of an entry that only keys with operations have.
 type resource struct {
 	done [lastOp + 1]*completion // what is remembered, by operation; nil: nothing
 	uses list[*use]              // in the order of their stamps
 	by   map[useID]*use
 	peak int // of by, for shrink
+
+	failures uint64 // of a Once: the Runs that failed or were lost, since it was used last
 
 	forgetAt time.Duration // when the next completion is forgotten, in table time; zero: none
 	index    int           // in the table's memories, if it is there
@@ -141,17 +154,17 @@ func (t *Table) operate(c Begin, tag string, out []Event) []Event {
 	}
 	if tag != "" {
 		var known bool
-		if out, known = t.again(s, c.Number, tagID{c.Key, tag}, ask{Resource, 1, 1, &c.Operation}, out); known {
+		if out, known = t.again(s, c.Number, tagID{c.Key, tag}, ask{c.Op.kind(), 1, 1, &c.Operation}, out); known {
 			return out
 		}
 	}
 	e := t.find(c.Key)
 	if e == nil {
-		e = t.newEntry(c.Key, Resource, 1)
+		e = t.newEntry(c.Key, c.Op.kind(), 1)
 	}
 	refuse := Reason(0)
 	switch {
-	case e.kind != Resource:
+	case e.kind != c.Op.kind():
 		refuse = Capacity
 	case t.settles == 0 && t.verdict(e, &c.Operation) == inUse && c.Op != Pull:
 		refuse = InUse // it need not wait to hear that
@@ -184,6 +197,7 @@ const (
 	runs verdict = iota
 	skips
 	inUse
+	failed
 )
 
 // verdict says what becomes of an operation, were it its turn. A pull that must not run while the resource is used
@@ -191,8 +205,10 @@ const (
 func (t *Table) verdict(e *entry, o *Operation) verdict {
 	d := e.done[o.Op]
 	switch {
-	case d != nil && d.version == o.Version && (t.now < d.until || o.Op == Pull && o.Alone && e.used()):
+	case d != nil && d.version == o.Version && (t.now < d.until || e.keeps() || o.Op == Pull && o.Alone && e.used()):
 		return skips
+	case o.Attempts > 0 && e.failures >= o.Attempts:
+		return failed
 	case o.Alone && e.used():
 		return inUse
 	}
@@ -218,6 +234,10 @@ func (t *Table) walk(e *entry, out []Event) []Event {
 			t.remove(r)
 			r.session.ended(r, result{what: Refused, refused: InUse})
 			out = append(out, t.refused(r.session, r.number, InUse, e))
+		case failed:
+			t.remove(r)
+			r.session.ended(r, result{what: Refused, refused: Failed})
+			out = append(out, t.refused(r.session, r.number, Failed, e))
 		default:
 			out = t.admit(r, out)
 			t.overrule(e, r.op.Op)
@@ -226,6 +246,9 @@ func (t *Table) walk(e *entry, out []Event) []Event {
 	if e.walking {
 		e.walking = false
 		t.walks = slices.DeleteFunc(t.walks, func(o *entry) bool { return o == e })
+		if e.kind == Once {
+			t.forget(e)
+		}
 	}
 	return out
 }
@@ -255,7 +278,11 @@ func (t *Table) skip(r *request, out []Event) []Event {
 	}
 	s.results[r.number] = result{what: Skipped, token: t.revision}
 	s.ended(r, s.results[r.number])
-	return append(out, Event{What: Skipped, Session: s.id, Number: r.number, Token: t.revision})
+	told := Event{What: Skipped, Session: s.id, Number: r.number, Token: t.revision}
+	if e.kind == Once {
+		told.Quiet = max(d.until-t.now, time.Millisecond)
+	}
+	return append(out, told)
 }
 
 // finish ends an operation.
@@ -271,12 +298,15 @@ func (t *Table) finish(c End, out []Event) []Event {
 	e, stamp := r.entry, uint64(0)
 	t.keepEntry(e)
 	if !c.Failed {
+		e.failures = 0
 		e.done[r.op.Op] = &completion{r.op.Version, t.now, t.now + r.op.Retention}
 		t.remind(e)
 		if r.op.Op == Pull {
 			stamp = t.revision
 			t.stamp(e, s, r.op, stamp)
 		}
+	} else {
+		t.fails(r)
 	}
 	s.results[c.Number] = result{what: Done, token: stamp}
 	s.ended(r, result{what: Done, token: r.token})
@@ -409,7 +439,7 @@ func (t *Table) forget(e *entry) {
 }
 
 // outlasts reports whether a success of o is remembered although its time is over.
-func (e *entry) outlasts(o Op) bool { return o == Pull && e.used() }
+func (e *entry) outlasts(o Op) bool { return o == Pull && e.used() || e.keeps() }
 
 // remind notes when a completion of e is to be forgotten next.
 func (t *Table) remind(e *entry) {
@@ -536,6 +566,10 @@ func (o *Operation) fields(c *wire.Codec) {
 	c.Bool(&o.Durable)
 	c.Bool(&o.Alone)
 	duration(c, &o.Retention)
+	if o.Op == Run {
+		c.Uint(&o.Attempts, anyUint)
+	}
+	c.Check(o.Op != Run || o.Version == "" && !o.Alone, "a run of a version, or alone")
 	c.Check(o.Op != Pull || o.User != "", "a pull without a user")
 	c.Check(o.Op == Pull || o.User == "" && !o.Durable, "a use without a pull")
 	c.End(t)

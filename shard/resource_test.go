@@ -136,6 +136,9 @@ func resourceOf(t *Table) string {
 			all = append(all, fmt.Sprintf("%v %s until %v", Op(o), d.version, d.until))
 		}
 	}
+	if e.failures > 0 {
+		all = append(all, fmt.Sprintf("%d failed", e.failures))
+	}
 	for u := e.uses.first(); u != nil; u = u.place.next() {
 		text := fmt.Sprintf("used by %s since %d", u.user, u.stamp)
 		if u.session == nil {

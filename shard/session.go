@@ -113,6 +113,7 @@ func (t *Table) end(s *session, out []Event) []Event {
 	gone := s.requestsInOrder()
 	// All are removed before any grant, or s's own waiters would be granted.
 	for _, r := range gone {
+		t.fails(r)
 		t.remove(r)
 	}
 	t.endUses(s)

@@ -242,17 +242,24 @@ func (e *entryImage) Fields(c *wire.Codec) {
 			}
 		}
 	}
-	if e.kind == Resource {
+	c.Check(e.kind.known(), "a key of no kind")
+	if e.kind.operates() {
 		if c.Reads() {
 			e.resource = &resource{by: make(map[useID]*use)}
 		}
-		e.fields(c)
+		e.resource.fields(c, e.kind)
 	}
 }
 
 // fields is a resource's part of an entry's image.
-func (e *resource) fields(c *wire.Codec) {
+func (e *resource) fields(c *wire.Codec, kind Kind) {
+	if kind == Once {
+		c.Uint(&e.failures, anyUint)
+	}
 	for i := range e.done {
+		if Op(i).kind() != kind {
+			continue
+		}
 		n := 0
 		if e.done[i] != nil {
 			n = 3
@@ -268,6 +275,9 @@ func (e *resource) fields(c *wire.Codec) {
 		c.String(&d.version, MaxVersion)
 		wire.Number(c, &d.at, math.MaxInt64)
 		wire.Number(c, &d.until, math.MaxInt64)
+	}
+	if kind == Once {
+		return
 	}
 	n := c.Array(e.uses.len, 1<<22)
 	for u := e.uses.first(); n > 0; n-- {
@@ -301,11 +311,12 @@ func (q *requestImage) fields(c *wire.Codec) {
 	c.Bytes(&q.value, MaxValue)
 	c.Uint(&q.entered, maxRevision)
 	c.Bool(&q.reported)
-	if q.entry.kind == Resource {
+	if kind := q.entry.kind; kind.operates() {
 		if c.Reads() {
 			q.op = &Operation{}
 		}
 		q.op.fields(c)
+		c.Check(q.op.Op.kind() == kind, "an operation of another kind")
 	}
 	c.End(t)
 }
@@ -487,7 +498,7 @@ func (rs *Restore) entry(c *wire.Codec, read *entryImage) {
 	head := e.queue.first()
 	fits := head != nil && rs.t.settles == 0 && e.taken+head.weight <= e.capacity
 	switch {
-	case e.kind == Resource:
+	case e.kind.operates():
 		if e.walking = fits; fits {
 			rs.t.walks = append(rs.t.walks, e)
 		}

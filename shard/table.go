@@ -222,6 +222,8 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.unuse(cmd, out)
 	case Remember:
 		out = t.remember(cmd, out)
+	case Recall:
+		out = t.recall(cmd, out)
 	case Carry:
 		out = t.carry(cmd, out)
 	case Claim:
@@ -326,7 +328,7 @@ func (t *Table) find(key string) *entry {
 // newEntry returns the entry of a key that is not in use yet.
 func (t *Table) newEntry(key string, kind Kind, capacity int64) *entry {
 	e := &entry{key: key, kind: kind, capacity: capacity}
-	if kind == Resource {
+	if kind.operates() {
 		e.resource = &resource{by: make(map[useID]*use)}
 	}
 	e.born = t.revision
@@ -347,7 +349,7 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 	if t.settles != 0 {
 		return out
 	}
-	if e.kind == Resource {
+	if e.kind.operates() {
 		return t.walk(e, out)
 	}
 	for r := t.next(e); r != nil; r = t.next(e) {
@@ -410,6 +412,7 @@ func (t *Table) release(c Release, out []Event) []Event {
 	s.results[c.Number] = result{what: Done}
 	s.ended(r, result{what: Done, token: r.token})
 	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	t.fails(r)
 	return t.drop(r, out)
 }
 
@@ -486,7 +489,9 @@ func (t *Table) settle(out []Event) []Event {
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
-		out = t.grant(t.keys[key], out)
+		e := t.keys[key]
+		out = t.grant(e, out)
+		t.sweep(e)
 	}
 	return out
 }

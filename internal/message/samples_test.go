@@ -87,7 +87,7 @@ func requests() []sample {
 		{"accept", 7, &replica.Accept{Term: 5}, nil},
 		{"serving", 13, &message.Serving{Generation: 12, Term: 5}, nil},
 		{"request", 8, &message.Request{Generation: 12, Relay: true, Command: command, Raw: shard.AppendCommand(nil, command)}, []any{12, true, onWireCommand(1, command)}},
-		{"request of an operation", 8, &message.Request{Generation: 12, Command: begin, Raw: shard.AppendCommand(nil, begin)}, []any{12, false, append(begins, wiretest.Elements(operation))}},
+		{"request of an operation", 8, &message.Request{Generation: 12, Command: begin, Raw: shard.AppendCommand(nil, begin)}, []any{12, false, append(begins, wiretest.Elements(operation, "Attempts"))}},
 		{"query", 18, &query, []any{7, 8, "k", 9, 12, true}},
 		{"view", 19, &view, []any{8, 99, []any{[]any{"u", true, 98}}, true, leads(by)}},
 		{"reply", 9, &reply, replies(reply)},
