@@ -75,7 +75,9 @@ var (
 	ErrQuiet = fault.ErrQuiet
 	// ErrInUse: a resource is used, and the operation must not run then: see [InUseError].
 	ErrInUse = fault.ErrInUse
-	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore or a resource
+	// ErrFailed: [Node.Once] has failed as often as [Attempts] allows.
+	ErrFailed = fault.ErrFailed
+	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore, a resource or for Once
 	// instead of another of these, or as a semaphore with another capacity.
 	ErrCapacityMismatch = fault.ErrCapacity
 	// ErrTooManyWaiters: 65,536 requests already wait for the key, or the resource has as many uses.
@@ -177,6 +179,11 @@ func (e *WaitError) Unwrap() []error {
 // invalid returns an ErrInvalidOption that names an argument, its value and its valid range.
 func invalid(what string, got any, want string) error {
 	return fmt.Errorf("%w: %s is %v, want %s", ErrInvalidOption, what, got, want)
+}
+
+// invalidOption is invalid for a nil among options.
+func invalidOption(index int, want string) error {
+	return invalid(fmt.Sprintf("option %d", index+1), "nil", want)
 }
 
 // brief shortens a text to 64 bytes for an error message.

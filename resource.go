@@ -53,7 +53,7 @@ const (
 
 // String returns "pull", "update" or "delete".
 func (o Op) String() string {
-	if o > OpDelete {
+	if o > opRun {
 		return fmt.Sprintf("Op(%d)", uint8(o))
 	}
 	return shard.Op(o).String()
@@ -87,7 +87,7 @@ func newResource(id string, opts []ResourceOption, session func(context.Context)
 		switch {
 		case r.err != nil:
 		case opt == nil:
-			r.err = invalid(fmt.Sprintf("option %d", i+1), "nil", "a ResourceOption")
+			r.err = invalidOption(i, "a ResourceOption")
 		default:
 			r.err = opt(&r.options)
 		}
@@ -139,7 +139,7 @@ func (r *Resource) run(ctx context.Context, op Op, fn OpFunc) (o *Operation, err
 	if fn == nil {
 		return nil, invalid("the function", "nil", "a function")
 	}
-	o, err = r.Begin(ctx, op)
+	o, err = r.begin(ctx, op)
 	if err != nil || o.Skipped() {
 		return o, err
 	}
@@ -179,6 +179,11 @@ func (r *Resource) Begin(ctx context.Context, op Op) (*Operation, error) {
 	if op > OpDelete {
 		return nil, invalid("the operation", op, "OpPull, OpUpdate or OpDelete")
 	}
+	return r.begin(ctx, op)
+}
+
+// begin is Begin, also of what is done once.
+func (r *Resource) begin(ctx context.Context, op Op) (*Operation, error) {
 	s, err := r.check(ctx)
 	if err != nil {
 		return nil, err
@@ -454,6 +459,7 @@ type resourceOptions struct {
 	version, user      string
 	durable, whileUsed bool
 	updateAlone        bool
+	attempts           uint64 // of Once
 }
 
 // operation returns what op asks for, in a session.
@@ -466,6 +472,8 @@ func (o *resourceOptions) operation(op Op, s *Session) *shard.Operation {
 		q.Alone = o.updateAlone
 	case OpDelete:
 		q.Alone = true
+	case opRun:
+		q.Attempts = o.attempts
 	}
 	return q
 }

@@ -21,6 +21,7 @@ const (
 	Drop                 // end a user's use of a resource (P39)
 	Ask                  // ask who uses a resource
 	Remember             // tell the table of a new generation of a durable use that the one before had
+	Recall               // tell it what the one before remembered (P43)
 	Carry                // carry a guest on, in one shard (P42)
 	Hear                 // renew a guest's session
 )
@@ -30,7 +31,7 @@ const (
 type Call struct {
 	Kind    Kind
 	Shard   int
-	Session *Session      // of a Lock, a Drop, a Remember and a Hear, and of a Carry that a caller made
+	Session *Session      // of a Lock, a Drop, a Remember, a Recall and a Hear, and of a Carry that a caller made
 	Request Request       // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key
 	Length  time.Duration // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
 	Hold    *Hold         // of an Unlock and a Fix; the result of a Lock
@@ -51,6 +52,7 @@ type Call struct {
 	number  uint64        // in the lease; of an Ask: in the client
 	target  uint64        // of a Cancel: the number of the Lock, whose Request it has
 	stamp   uint64        // of a Remember; of a Drop: a later use stays; of a Lock, and of its Cancel: the use that it has made, if it is known; zero: none
+	memory  memory        // of a Recall
 	lone    uint64        // of what drops a use: a later one that outlived its session stays
 	dropped uint64        // of what makes a use: a Drop names this stamp
 	command shard.Command // made when it is first sent
@@ -118,6 +120,8 @@ func (q *Request) Share() (weight, capacity int64) {
 // kind returns what the key is for the request.
 func (q *Request) kind() shard.Kind {
 	switch {
+	case q.Operation != nil && q.Operation.Op == shard.Run:
+		return shard.Once
 	case q.Operation != nil:
 		return shard.Resource
 	case q.Mode == Permits:

@@ -125,11 +125,13 @@ type (
 		Void  bool          // what the sessions hold was never theirs alone, and is lost: their mesh gave way to an earlier one (C10)
 	}
 
-	// Remembered: a replica on this node, of the generation of a shard before this one, has these durable uses (P39).
+	// Remembered: the shard's generation has changed, and this is what the node knows of the one before: what a replica here had, if
+	// there was one. The client tells the table of the new one, and adds what it knows itself.
 	Remembered struct {
 		Shard   int
-		Session *Session // the node's own
-		Uses    []shard.Durable
+		Session *Session        // the node's own
+		Uses    []shard.Durable // durable uses (P39)
+		Done    []shard.Memory  // what was done once (P43)
 	}
 
 	// Keep: no handle of a use is left, and the use lasts as long as its lease.
@@ -259,7 +261,10 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 	case Limited:
 		c.limited(in.Limit)
 	case Remembered:
-		c.shard(in.Shard).remember(in.Session, in.Uses)
+		if s := c.shard(in.Shard); in.Session.Err() == nil {
+			s.remember(in.Session, in.Uses)
+			s.recall(in.Session, in.Done)
+		}
 	case Keep:
 		in.Hold.lease.keep(in.Hold)
 	case Tick:

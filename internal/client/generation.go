@@ -28,6 +28,9 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration, void bool) 
 	s.earlier.Known, s.earlier.Quiet = max(s.earlier.Known, s.revision), max(s.earlier.Quiet, quiet)
 	s.quietUntil = max(s.quietUntil, now+quiet)
 	s.generation, s.leader, s.term, s.relay, s.revision, s.lost = generation, 0, 0, 0, 0, nil
+	if void {
+		s.memories = nil
+	}
 	var over []*lease
 	for _, l := range slices.Clone(s.leases) {
 		if void || l.expired() {
@@ -68,6 +71,12 @@ func (l *lease) goOver() {
 			c.stamp, c.dropped = 0, 0 // the next table's stamps need not be later
 			c.askAgain()
 		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember, c.Kind == Carry:
+			c.askAgain()
+		case c.Kind == Recall && c.Hold == nil && l.shard.knows(c.memory):
+			l.remove(c) // it is told anew
+		case c.Kind == Recall && l.client.now >= c.memory.until:
+			l.confirmed(c, nil)
+		case c.Kind == Recall:
 			c.askAgain()
 		case c.Kind == Drop:
 			c.goOverDrop()
@@ -131,7 +140,7 @@ func (l *lease) sendUnanswered() {
 
 // defers reports whether c must wait until all Reports of the lease are answered: a Release that comes
 // before its hold's Report would find nothing, and the Report would then make a hold that nobody has. A
-// Close ends the Reports, and waits for none. A Remember is about none of them.
+// Close ends the Reports, and waits for none. A Remember and a Recall are about none of them.
 func (l *lease) defers(c *Call) bool {
 	switch {
 	case c.Kind == Carry || c.Kind == Close:
@@ -139,7 +148,7 @@ func (l *lease) defers(c *Call) bool {
 	case l.ofGuest() && !l.carried:
 		return true // it would open a record of something else
 	}
-	return l.reports > 0 && c.Kind != Report && c.Kind != Remember && !c.reports
+	return l.reports > 0 && c.Kind != Report && c.Kind != Remember && c.Kind != Recall && !c.reports
 }
 
 // report returns the command that asks for the place of a Report's hold, or of a Lock that waited.

@@ -248,6 +248,9 @@ func (l *lease) confirmed(c *Call, err error) {
 			if err == nil {
 				l.client.counters.Unlocks.Add(1)
 			}
+			if m, ok := c.Hold.request.done(); ok && err == nil && !c.Failed {
+				l.shard.learnMemory(m)
+			}
 		}
 		l.client.finish(c, err)
 		if id, ok := c.makes(); ok {
@@ -264,6 +267,8 @@ func (l *lease) confirmed(c *Call, err error) {
 		l.cancelled(c)
 	case Drop:
 		l.client.finish(c, err)
+	case Recall:
+		l.client.finish(c, c.recalled(err))
 	case Carry:
 		l.carries(c, err)
 	}
@@ -291,6 +296,8 @@ func (l *lease) closed() {
 			l.client.finish(c, fault.ErrUnconfirmed) // the Close may have come first: then the operation has failed
 		case c.Kind == Unlock || c.Kind == Close:
 			l.client.finish(c, nil)
+		case c.Kind == Recall:
+			l.client.finish(c, c.recalled(fault.ErrClosed))
 		}
 	}
 }
@@ -373,17 +380,22 @@ func (l *lease) lose(gone bool) {
 			} else {
 				again = append(again, call)
 			}
-		case (call.Kind == Drop || call.Kind == Remember || call.Kind == Carry) && call.Session != nil && l.session.Err() == nil:
+		case (call.Kind == Drop || call.Kind == Remember || call.Kind == Recall || call.Kind == Carry) && call.Session != nil && l.session.Err() == nil:
 			again = append(again, call) // it may be about a use that has no session any more
 		case call.Kind == Unlock || call.Kind == Close:
 			call.Use = nil
 			c.finish(call, fault.ErrUnconfirmed)
+		case call.Kind == Recall:
+			c.finish(call, call.recalled(fault.ErrLost))
 		default:
 			c.finish(call, fault.ErrLost)
 		}
 	}
 	for _, call := range again {
-		call.raw, call.acks, call.Hold, call.fixing, call.Skipped = nil, nil, nil, false, false
+		if call.Kind != Recall {
+			call.Hold = nil
+		}
+		call.raw, call.acks, call.fixing, call.Skipped = nil, nil, false, false
 		if call.dropped = 0; call.Kind != Remember {
 			call.stamp = 0 // it was about a use through this lease
 		}
@@ -403,6 +415,8 @@ func (l *lease) drop(why error) {
 		if c.Kind == Unlock || c.Kind == Close {
 			c.Use = nil
 			l.client.finish(c, fault.ErrUnconfirmed)
+		} else if c.Kind == Recall {
+			l.client.finish(c, c.recalled(why))
 		} else {
 			l.client.finish(c, why)
 		}

@@ -31,6 +31,7 @@ type shardClient struct {
 	byNumber map[uint64]*lease // by their numbers
 	current  map[*Session]*lease
 	asks     []*Call  // questions without an answer
+	memories []memory // what the table remembers, as far as the client knows: the latest last
 	lost     []uint64 // the latest leases of the node's own session that had uses, and were given up: the table may have their records
 }
 
@@ -122,6 +123,8 @@ func (s *shardClient) command(c *Call) shard.Command {
 		return shard.Release{Call: base, Key: c.Hold.Key, Token: c.Hold.Token}
 	case Remember:
 		return shard.Remember{Call: base, TTL: l.ttl, Name: name, Key: c.Request.Key, User: c.Request.Operation.User, Stamp: c.stamp}
+	case Recall:
+		return shard.Recall{Call: base, TTL: l.ttl, Name: name, Key: c.memory.Key, Kind: c.memory.Kind, Remains: max(c.memory.until-s.client.now, time.Millisecond)}
 	case Drop:
 		return l.drops(c, base, c.Request.use())
 	case Fix:
@@ -261,7 +264,7 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 		}
 	case shard.Skipped:
 		if c.Kind == Lock {
-			l.skipped(c, e.Token)
+			l.skipped(c, e)
 		}
 	case shard.Done:
 		switch {
@@ -327,6 +330,8 @@ func errorOf(r shard.Reason) error {
 		return fault.ErrTooManyWaiters
 	case shard.InUse:
 		return fault.ErrInUse
+	case shard.Failed:
+		return fault.ErrFailed
 	}
 	return fault.ErrLost
 }
@@ -442,6 +447,8 @@ func (s *shardClient) abandon(c *Call, cause error) {
 		s.client.finish(c, cause) // its answer still counts for the hold
 	case c.Use != nil:
 		l.giveUp(c, nil)
+	case c.Kind == Recall:
+		c.leaves = true // it goes on
 	default:
 		c.leaves = true
 		l.abandoned = append(l.abandoned, c)

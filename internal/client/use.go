@@ -82,7 +82,8 @@ func (l *lease) idle(u *use) bool {
 }
 
 // skipped: what a Lock was to do is done.
-func (l *lease) skipped(c *Call, stamp uint64) {
+func (l *lease) skipped(c *Call, e shard.Event) {
+	stamp := e.Token
 	switch {
 	case c.Skipped: // told again
 	case c.Request.pulls() && stamp <= c.dropped:
@@ -93,6 +94,10 @@ func (l *lease) skipped(c *Call, stamp uint64) {
 		l.hold(c.Hold, c)
 	default:
 		c.Skipped = true
+		if m, ok := c.Request.done(); ok {
+			m.Remains = cmp.Or(e.Quiet, m.Remains)
+			l.shard.learnMemory(m)
+		}
 		l.acknowledge(c.number)
 		l.confirmed(c, nil)
 	}
@@ -298,7 +303,10 @@ func (s *shardClient) drop(c *Call) {
 // goOverUnlock ends an Unlock that was under way when the shard's table was lost: what it gives back is not reported. A pull
 // that did not fail makes a use all the same. Of a durable use the next table may be told by others: it is dropped there.
 func (l *lease) goOverUnlock(c *Call) {
+	m, once := c.Hold.request.done()
 	switch h := c.Hold; {
+	case once && !c.Failed:
+		l.goOverDone(c, m)
 	case c.Use != nil && l.client.now >= l.until: // another operation may have run in the table before, once the record had ended
 		u := c.Use
 		c.Use, u.pending = nil, nil
@@ -331,9 +339,6 @@ func (c *Call) goOverDrop() {
 
 // remember tells the shard's table of uses that the one before had. Nobody waits for the answers.
 func (s *shardClient) remember(session *Session, uses []shard.Durable) {
-	if session.Err() != nil {
-		return
-	}
 	for _, u := range uses {
 		c := &Call{Kind: Remember, Session: session, Request: Request{Key: u.Key, Operation: &shard.Operation{User: u.User}}, stamp: u.Stamp}
 		s.request(c, s.leaseFor(session, false))

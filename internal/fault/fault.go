@@ -57,6 +57,8 @@ var (
 	ErrQuiet = errors.New("mesh: the quiet time is not over")
 	// ErrInUse: an operation that is to run alone, on a resource that is used.
 	ErrInUse = errors.New("mesh: the resource is used")
+	// ErrFailed: what is done once has failed as often as the caller allows.
+	ErrFailed = errors.New("mesh: it has failed too often")
 	// ErrNotHeld: what a guest claims it has not asked for, or its end is forgotten.
 	ErrNotHeld = errors.New("mesh: not held")
 	// ErrLost: the lease ended before the release.

@@ -101,7 +101,7 @@ func (l *shardLoop) finished(c *client.Call) {
 		op := c.Hold.Owner.(*Hold)
 		l.own(c.Use, op.session)
 		op.released(nil)
-	case (c.Kind == client.Unlock || c.Kind == client.Close) && c.Hold != nil:
+	case (c.Kind == client.Unlock || c.Kind == client.Close || c.Kind == client.Recall) && c.Hold != nil:
 		c.Hold.Owner.(*Hold).released(c.Err)
 	}
 	if c.Parker != nil {

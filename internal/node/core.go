@@ -225,14 +225,16 @@ func seated(t *core.Table) (all []env.Member) {
 // carryOutHosting does what hosting wants done.
 func (l *shardLoop) carryOutHosting(out []hosting.Output) {
 	c := &l.core
-	durables := make(map[int][]shard.Durable) // by shard: the durable uses that a replica had which is dropped here
+	// By shard: what a replica knew which is dropped here.
+	durables := make(map[int][]shard.Durable)
+	memories := make(map[int][]shard.Memory)
 	for _, o := range out {
 		switch o := o.(type) {
 		case hosting.Make:
 			l.add(o.Config)
 		case hosting.Drop:
 			if r := l.replica(o.Shard); r != nil {
-				durables[o.Shard] = r.Table().Durables()
+				durables[o.Shard], memories[o.Shard] = r.Table().Durables(), r.Table().Memories()
 				l.drop(r)
 			}
 		case hosting.Aim:
@@ -245,8 +247,8 @@ func (l *shardLoop) carryOutHosting(out []hosting.Output) {
 		case hosting.Begun:
 			c.hosted[o.Shard] = o.Used
 			l.step(client.Generation{Shard: o.Shard, Name: o.Generation, Quiet: o.Quiet, Void: c.void})
-			if s := l.node.Session(); s != nil && len(durables[o.Shard]) > 0 && !c.void {
-				l.step(client.Remembered{Shard: o.Shard, Session: s.life, Uses: durables[o.Shard]})
+			if s := l.node.Session(); s != nil && !c.void {
+				l.step(client.Remembered{Shard: o.Shard, Session: s.life, Uses: durables[o.Shard], Done: memories[o.Shard]})
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func (s *state) stepped(name ShardName, node transport.ID, c env.Stepped) {
 	for _, e := range c.Told {
 		switch {
 		case !e.Answers() || e.What == shard.Granted || reports && e.What == shard.Refused:
-		case e.What == shard.Skipped || e.What == shard.Refused && e.Reason == shard.InUse: // it waited for an operation, and that is over (P39)
+		case e.What == shard.Skipped || e.What == shard.Refused && (e.Reason == shard.InUse || e.Reason == shard.Failed): // it waited for an operation, and that is over (P39)
 		case e.Session == client && e.Number == number && !answered:
 			answered = true
 		default:

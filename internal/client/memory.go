@@ -1,0 +1,93 @@
+package client
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// A shard's table remembers what was done once (P43). Should the shard lose it, the next one is told by replicas that had
+// the table, and by clients that know of it: those that did it, and those that skipped it.
+
+// maxMemories is how many of these a client keeps for a shard, at most: the latest.
+const maxMemories = 128
+
+// memory is what a client knows of what its shard's table remembers.
+type memory struct {
+	shard.Memory
+	until time.Duration // on the client's clock
+}
+
+// is reports whether both are about the same.
+func (m *memory) is(o shard.Memory) bool { return m.Key == o.Key && m.Kind == o.Kind }
+
+// learnMemory notes what the table remembers.
+func (s *shardClient) learnMemory(m shard.Memory) {
+	now := s.client.now
+	until := now + m.Remains
+	s.memories = slices.DeleteFunc(s.memories, func(o memory) bool {
+		if o.is(m) {
+			until = max(until, o.until)
+		}
+		return o.is(m) || now >= o.until
+	})
+	if len(s.memories) == maxMemories {
+		s.memories = slices.Delete(s.memories, 0, 1)
+	}
+	s.memories = append(s.memories, memory{m, until})
+}
+
+// done returns what the table remembers once this operation has succeeded.
+func (q *Request) done() (m shard.Memory, ok bool) {
+	if q.Operation == nil || q.Operation.Op != shard.Run {
+		return shard.Memory{}, false
+	}
+	return shard.Memory{Key: q.Key, Kind: q.kind(), Remains: q.Operation.Retention}, true
+}
+
+// recall tells the shard's table what the one before remembered: what this client knows of that, and more. Nobody waits for the
+// answers.
+func (s *shardClient) recall(session *Session, more []shard.Memory) {
+	tell := func(m memory) {
+		s.request(&Call{Kind: Recall, Session: session, Request: Request{Key: m.Key}, memory: m}, s.leaseFor(session, false))
+	}
+	now := s.client.now
+	for _, m := range slices.Clone(s.memories) {
+		if now < m.until {
+			tell(m)
+		}
+	}
+	for _, m := range more {
+		if o := (memory{m, now + m.Remains}); !s.knows(o) {
+			tell(o)
+		}
+	}
+}
+
+// knows reports whether the client tells the next table of m by itself.
+func (s *shardClient) knows(m memory) bool {
+	return slices.ContainsFunc(s.memories, func(o memory) bool { return o.is(m.Memory) && o.until >= m.until })
+}
+
+// goOverDone: the End of what has succeeded was under way when the shard's table was lost. The next one is told of the success: no other
+// Run has begun since, as the lease is believed in.
+func (l *lease) goOverDone(c *Call, m shard.Memory) {
+	l.forget(c.Hold)
+	l.shard.learnMemory(m)
+	if c.leaves {
+		l.confirmed(c, nil)
+		return
+	}
+	c.Kind, c.Session, c.memory = Recall, l.session, memory{m, l.client.now + m.Remains}
+	c.askAgain()
+}
+
+// recalled: the table remembers what it was told, or cannot.
+func (c *Call) recalled(err error) error {
+	if err != nil && c.Hold != nil {
+		return fault.ErrUnconfirmed // it was an End: the operation may count as done
+	}
+	return err
+}
