@@ -32,8 +32,8 @@ var sieveKinds = [...]struct {
 	messages []string
 }{
 	{"requests", []string{"lock", "unlock", "fix", "cancel", "close"}},
-	{"operations", []string{"pull", "update", "delete", "end", "fail"}},
-	{"uses", []string{"drop", "remember", "report"}},
+	{"operations", []string{"pull", "update", "delete", "run", "end", "fail"}},
+	{"uses", []string{"drop", "remember", "recall", "report"}},
 	{"replies", []string{"granted", "queued", "skipped", "refused", "refused:", "unlocked", "ended", "failed", "dropped", "fixed", "cancelled", "closed", "done"}},
 	{"questions", []string{"who"}},
 	{"views", []string{"who uses it"}},

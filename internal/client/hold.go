@@ -42,6 +42,12 @@ func (h *Hold) Deadline() time.Duration { return time.Duration(h.deadline.Load()
 // Pulls reports whether it is the hold of a pull, or the use that it made.
 func (h *Hold) Pulls() bool { return h.request.pulls() }
 
+// Once reports whether it is the hold of what is done once, and for how long a success is remembered.
+func (h *Hold) Once() (retention time.Duration, ok bool) {
+	m, ok := h.request.done()
+	return m.Remains, ok
+}
+
 // User returns the name of the user of a resource, or "".
 func (h *Hold) User() string {
 	if h.use == nil {

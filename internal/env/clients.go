@@ -1,6 +1,7 @@
 package env
 
 import (
+	"errors"
 	"time"
 
 	"github.com/lockmesh/mesh/transport"
@@ -21,8 +22,12 @@ type Ask struct {
 	Key              string
 	Weight, Capacity int64         // a lock is all of its key, a reader one part of it
 	MaxHold          time.Duration // zero: renewed until it is released
+	Once             bool          // to do what is done once (P43): a call that is skipped returns ErrSkipped
 	Use              bool          // of a resource: a node that leaves does not wait for its end (P39)
 }
+
+// ErrSkipped is what a Caller is told of a call that has no hold, as what it asked for was done, or became something else.
+var ErrSkipped = errors.New("skipped")
 
 // UsesOf names, for observers, who may use a resource (P39): its users share that, and an operation that must run alone has all of it.
 func UsesOf(key string) string { return key + " (uses)" }
@@ -50,6 +55,8 @@ type Holder interface {
 	Ended(excused bool)
 	// Unlocking: a release is about to be sent, by Unlock or by the session's Close.
 	Unlocking()
+	// Succeeding: the Unlocking that comes is the end of what is done once, with success, and that is to be remembered for so long (P43).
+	Succeeding(retention time.Duration)
 	// Unlocked: the Unlock is about to return.
 	Unlocked(err error)
 	// Extending: the fixed end is about to be moved to d from now; Extended: it was, or not.

@@ -21,7 +21,7 @@ func (s *Session) Operate(ctx context.Context, req client.Request) (h *Hold, ski
 	if s.node.clients == nil || s.life.Guest != "" {
 		return s.acquire(ctx, req)
 	}
-	runs := s.calls(env.Ask{Key: req.Key, Weight: 1, Capacity: 1})
+	runs := s.calls(env.Ask{Key: req.Key, Weight: 1, Capacity: 1, Once: req.Operation.Op == shard.Run})
 	var uses env.Caller
 	if req.Operation.Op == shard.Pull {
 		uses = s.calls(useOf(req.Key))
@@ -37,7 +37,7 @@ func (s *Session) Operate(ctx context.Context, req client.Request) (h *Hold, ski
 			h.observe(callers...)
 		default:
 			for _, c := range callers {
-				c.Returned(nil, errors.Join(errSkipped, err))
+				c.Returned(nil, noHold(err))
 			}
 		}
 	}
@@ -48,8 +48,13 @@ func (s *Session) Operate(ctx context.Context, req client.Request) (h *Hold, ski
 	return h, skipped, info, err
 }
 
-// errSkipped tells an observer that a call has no hold, as what it asked for was done, or became something else.
-var errSkipped = errors.New("skipped")
+// noHold is what an observer is told of a call that returns without a hold, and with err.
+func noHold(err error) error {
+	if err == nil {
+		return env.ErrSkipped
+	}
+	return errors.Join(env.ErrSkipped, err)
+}
 
 // calls tells the observer of a simulation of a call.
 func (s *Session) calls(ask env.Ask) env.Caller {
@@ -75,6 +80,9 @@ func (h *Hold) Finish(ctx context.Context, failed bool) (use *Hold, err error) {
 	if h.belief.Pulls() && !failed {
 		uses = h.session.calls(useOf(h.belief.Key))
 	}
+	if retention, once := h.belief.Once(); once && !failed {
+		h.holder.Succeeding(retention)
+	}
 	h.holder.Unlocking()
 	use, err = h.finish(ctx, failed)
 	h.holder.Unlocked(err)
@@ -83,7 +91,7 @@ func (h *Hold) Finish(ctx context.Context, failed bool) (use *Hold, err error) {
 	case use != nil && use.Err() == nil: // else this goroutine stood still until it was over (P1)
 		use.observe(uses)
 	default:
-		uses.Returned(nil, errors.Join(errSkipped, err))
+		uses.Returned(nil, noHold(err))
 	}
 	return use, err
 }
@@ -154,8 +162,11 @@ func (all holders) each(tell func(env.Holder)) {
 	}
 }
 
-func (all holders) Renewed()           { all.each(env.Holder.Renewed) }
-func (all holders) Unlocking()         { all.each(env.Holder.Unlocking) }
+func (all holders) Renewed()   { all.each(env.Holder.Renewed) }
+func (all holders) Unlocking() { all.each(env.Holder.Unlocking) }
+func (all holders) Succeeding(d time.Duration) {
+	all.each(func(h env.Holder) { h.Succeeding(d) })
+}
 func (all holders) Ended(excused bool) { all.each(func(h env.Holder) { h.Ended(excused) }) }
 func (all holders) Unlocked(err error) { all.each(func(h env.Holder) { h.Unlocked(err) }) }
 func (all holders) Shared(handles int) { all.each(func(h env.Holder) { h.Shared(handles) }) }

@@ -226,6 +226,7 @@ var reasons = []struct {
 	{mesh.ErrUnfinished, "not finished"},
 	{mesh.ErrLocked, "locked"},
 	{mesh.ErrInUse, "in use"},
+	{mesh.ErrFailed, "failed too often"},
 	{mesh.ErrQuiet, "quiet"},
 	{mesh.ErrLost, "lost"},
 	{mesh.ErrUnconfirmed, "unconfirmed"},

@@ -22,6 +22,7 @@ type work struct {
 	operation *mesh.Operation
 	err       error // of its begin
 	answered  bool
+	skipped   bool // of what is done once
 	ended     bool
 	failed    bool  // as the story says
 	failure   error // of its end
@@ -47,6 +48,21 @@ func (w *work) run(ctx context.Context, r *mesh.Resource) {
 	w.over = true
 }
 
+// runOnce calls Once, whose function ends as the story says.
+func (w *work) runOnce(ctx context.Context, n *mesh.Node, key string, retention time.Duration, opts []mesh.OnceOption) {
+	w.patient, w.free = simulate.WithCancel(ctx)
+	defer w.free()
+	ran, err := n.Once(w.patient, key, retention, func(ctx context.Context, op *mesh.Operation) error {
+		w.operation, w.answered = op, true
+		_ = simulate.Wait(ctx, nil)
+		return errFails // if the story has not ended it
+	}, opts...)
+	if w.operation == nil {
+		w.err, w.skipped, w.answered = err, err == nil && !ran, true
+	}
+	w.over = true
+}
+
 // letGo makes the caller give up what it has.
 func (w *work) letGo() {
 	if w.free != nil {
@@ -62,7 +78,11 @@ var verbs = []struct {
 	{mesh.OpPull, "pulls", "has pulled"},
 	{mesh.OpUpdate, "updates", "has updated"},
 	{mesh.OpDelete, "deletes", "has deleted"},
+	{once, "does", "has done"},
 }
+
+// once stands for what Once does.
+const once = mesh.OpDelete + 1
 
 var errFails = errors.New("it fails")
 
@@ -70,6 +90,19 @@ var resourceForms = []*form{
 	workForm("{who} pulls {key}[ version {name}]", mesh.OpPull),
 	workForm("{who} updates {key}[ version {name}]", mesh.OpUpdate),
 	workForm("{who} deletes {key}[ version {name}]", mesh.OpDelete),
+	{text: "{who} does {key} once[ per {time}][ in {n} attempts]", make: func(c *clause) act {
+		retention := span{time.Hour, time.Hour}
+		if c.given("time") {
+			retention = c.span("time")
+		}
+		var opts []mesh.OnceOption
+		if c.given("n") {
+			opts = append(opts, mesh.Attempts(c.n("n")))
+		}
+		return c.works(once, func(ctx context.Context, n *mesh.Node, key string, w *work) {
+			w.runOnce(ctx, n, key, retention.from, opts)
+		})
+	}},
 	{text: "{who} is done with {key}", make: func(c *clause) act { return c.ends(nil) }},
 	{text: "{who} fails with {key}", make: func(c *clause) act { return c.ends(errFails) }},
 	{text: "{who} releases {key}", make: func(c *clause) act {
@@ -107,24 +140,30 @@ var resourceForms = []*form{
 // goes on beside the story.
 func workForm(text string, op mesh.Op) *form {
 	return &form{text: text, make: func(c *clause) act {
-		who, key, version := c.who("who"), c.key("key"), c.args["name"]
-		c.parser.keys[key] = true
-		return func(t *teller) {
-			n := t.nodes[who]
-			if n == nil {
-				t.fail("story", "%s is not in the mesh", who)
-			}
-			w := &work{stage: t.stage, host: who, key: key, op: op, born: t.Host(who).Incarnation()}
-			t.works = append(t.works, w)
-			t.Host(who).Go("caller of "+key, func(ctx context.Context) {
-				w.run(ctx, n.Resource(t.plan.key(key), mesh.Version(version)))
-			})
-			for end := t.Now() + short; !w.answered && t.Now() < end; {
-				t.sleep(look)
-			}
-			t.say("%s", w.fate())
-		}
+		version := c.args["name"]
+		return c.works(op, func(ctx context.Context, n *mesh.Node, key string, w *work) {
+			w.run(ctx, n.Resource(key, mesh.Version(version)))
+		})
 	}}
+}
+
+// works begins an operation.
+func (c *clause) works(op mesh.Op, run func(ctx context.Context, n *mesh.Node, key string, w *work)) act {
+	who, key := c.who("who"), c.key("key")
+	c.parser.keys[key] = true
+	return func(t *teller) {
+		n := t.nodes[who]
+		if n == nil {
+			t.fail("story", "%s is not in the mesh", who)
+		}
+		w := &work{stage: t.stage, host: who, key: key, op: op, born: t.Host(who).Incarnation()}
+		t.works = append(t.works, w)
+		t.Host(who).Go("caller of "+key, func(ctx context.Context) { run(ctx, n, t.plan.key(key), w) })
+		for end := t.Now() + short; !w.answered && t.Now() < end; {
+			t.sleep(look)
+		}
+		t.say("%s", w.fate())
+	}
 }
 
 // short is how long a sentence waits for the turn of an operation, which is soon if nothing else runs.
@@ -183,7 +222,7 @@ func (w *work) fate() string {
 		return fmt.Sprintf("%s waits for %s", w.host, w.key)
 	case w.err != nil:
 		return fmt.Sprintf("%s does not get %s: %s", w.host, w.key, reason(w.err))
-	case w.operation.Skipped():
+	case w.skipped || w.operation.Skipped():
 		return fmt.Sprintf("%s skips %s", w.host, w.key)
 	case w.runs():
 		return fmt.Sprintf("%s %s %s", w.host, verb.does, w.key)

@@ -269,7 +269,7 @@ var vocabulary = []struct {
 	{"cancels", called[*message.Request]("cancel")},
 	{"fixes", called[*message.Request]("fix ")},
 	{"closes", called[*message.Request]("close")},
-	{"operations", called[*message.Request]("pull ", "update ", "delete ")},
+	{"operations", called[*message.Request]("pull ", "update ", "delete ", "run ")},
 	{"ends", called[*message.Request]("end ", "fail ")},
 	{"drops", called[*message.Request]("drop ")},
 	{"replies", is[*message.Reply]},

@@ -16,7 +16,7 @@ type recorder Call
 
 // Called is env.Clients.Called of that process.
 func (h *History) Called(p Process, node transport.ID, ask env.Ask) env.Caller {
-	want := Want{ask.Key, ask.Weight, ask.Capacity, ask.MaxHold, ask.Use}
+	want := Want{ask.Key, ask.Weight, ask.Capacity, ask.MaxHold, ask.Use, ask.Once}
 	h.world.CallBegins(node, ask.Key)
 	if a := h.world.Actor(); a != nil {
 		for _, c := range h.reports[a] {
@@ -129,6 +129,13 @@ type extension struct {
 	began, ended time.Duration // running: not yet
 	length       time.Duration
 	ok           bool
+}
+
+// Succeeding implements env.Holder.
+func (r *recorder) Succeeding(retention time.Duration) {
+	if x := r.living(); x != nil {
+		x.succeeding(retention)
+	}
 }
 
 // Extending implements env.Holder.

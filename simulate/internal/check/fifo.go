@@ -218,6 +218,9 @@ func (f *fifo) begun(now ShardName) {
 			continue
 		}
 		k.over = true
+		if c := f.h.keys[k.key]; c != nil {
+			c.done = nil // whether the next table hears of it depends on who lives
+		}
 		for _, g := range k.held { // order-free: each is ended alone
 			if g.told != nil {
 				g.told.to = f.world.Now()

@@ -65,8 +65,9 @@ type keyHistory struct {
 	highest   uint64 // token of those that returned
 	exclusive uint64 // the highest token that excludes all others
 	tokens    map[uint64]*Hold
-	behind    bool            // tokens may have begun again, below the earlier ones: see Observer.behind
-	freed     time.Duration   // when the latest of the holds that are over left the key free
+	behind    bool          // tokens may have begun again, below the earlier ones: see Observer.behind
+	freed     time.Duration // when the latest of the holds that are over left the key free
+	done      successes
 	settling  []time.Duration // when tries were refused since the shard was quiet (P27)
 	granted   []*tableGrant   // by the table, in the order in which that was told
 }
@@ -93,6 +94,7 @@ type Want struct {
 	Capacity int64         // and how much there is of it: all holds fit in together
 	MaxHold  time.Duration // the hold ends by then; zero: it is renewed until its Unlock
 	Use      bool          // the use of a resource: its node does not wait for its end when it leaves
+	Once     bool          // to do what is done once
 }
 
 // whole is the capacity of a read/write lock.
@@ -174,6 +176,7 @@ type Hold struct {
 	deadline  time.Duration // by the process's clock, when the belief ended
 	excused   bool          // it may end before its deadline
 	left      bool          // it ended since its node left, and had waited for it
+	succeeded bool          // its caller has said that what is done once has succeeded
 }
 
 // Call records that the actor that runs, in that process, is about to ask for something.
@@ -263,6 +266,9 @@ func (c *Call) end(l env.Hold, err error) *Hold {
 			h.checkQuiet(c)
 		}
 		c.record(timeline.Refused, c.moment, 0, err.Error())
+		if c.want.Once && err == env.ErrSkipped {
+			h.checkSkip(c)
+		}
 		return nil
 	}
 	k := h.keys[c.want.Key]
@@ -278,6 +284,7 @@ func (c *Call) end(l env.Hold, err error) *Hold {
 	h.checkExclusion(k, x)
 	h.checkLeases(k, x)
 	h.checkLate(k, x)
+	h.checkOnce(k, x)
 	x.checkFixed()
 	return x
 }
@@ -322,6 +329,7 @@ func (x *Hold) Unlocked(err error) {
 	}
 	if err == nil {
 		x.key.freed = w.Now()
+		x.key.done.confirmed(x)
 	}
 	x.key.settle()
 }
