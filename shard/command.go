@@ -19,6 +19,7 @@ const (
 	MaxWaiters = 1 << 16 // per key; one more is refused at once, no waiter is dropped
 	MaxUses    = 1 << 16 // per resource, as a pull arrives: those that wait may make more
 	MaxWeight  = 1 << 40 // a semaphore's capacity
+	MaxMembers = 1 << 10 // of a barrier, and names of a latch: a table lets all of them go on in one step, or keeps all names
 
 	// MaxDuration bounds every TTL, hold and silence on the wire.
 	MaxDuration = 365 * 24 * time.Hour
@@ -49,15 +50,23 @@ const (
 	Resource              // operations, one at a time (P39)
 	_                     // for elections
 	Once                  // one operation, that is done once (P43)
+	Latch                 // it opens once so many have arrived (P44)
+	Barrier               // so many hold it together, once as many have come (P45)
 
-	lastKind = Once
+	lastKind = Barrier
 )
 
 // known reports whether there is such a kind.
-func (k Kind) known() bool { return k <= Resource || k == Once }
+func (k Kind) known() bool { return k <= Resource || k >= Once && k <= lastKind }
 
 // operates reports whether a key of this kind has operations instead of locks.
 func (k Kind) operates() bool { return k == Resource || k == Once }
+
+// remembers reports whether something is known of a key of this kind that nobody holds or waits for.
+func (k Kind) remembers() bool { return k.operates() || k == Latch }
+
+// assembles reports whether those that use a key of this kind must say how many they are.
+func (k Kind) assembles() bool { return k == Latch || k == Barrier }
 
 // Whole is the capacity of a read/write lock, and a writer's weight.
 const Whole = MaxWeight
@@ -199,8 +208,8 @@ const (
 	wireRemember
 	_ // for elections
 	wireRecall
-	_ // until wireCarry: kept for others
-	_
+	wireArrive
+	_ // kept for others
 	wireCarry
 	wireClaim
 	wireTagged
@@ -211,17 +220,20 @@ func (a *Acquire) fields(c *wire.Codec) {
 	duration(c, &a.TTL)
 	c.String(&a.Name, MaxName)
 	key(c, &a.Key)
-	wire.Number(c, &a.Kind, uint64(Semaphore))
+	wire.Number(c, &a.Kind, uint64(lastKind))
 	wire.Number(c, &a.Weight, MaxWeight)
 	wire.Number(c, &a.Capacity, MaxWeight)
 	c.Bool(&a.Try)
 	c.Bytes(&a.Value, MaxValue)
+	c.Check(!a.Kind.operates(), "an operation without an Operation")
+	c.Check(!a.Try || !a.Kind.assembles(), "a try of what waits for others")
 	c.Check(share(a.Kind, a.Weight, a.Capacity), "weight and capacity do not fit")
 }
 
 // share reports whether a request may ask for this weight of a key of that kind and capacity.
 func share(kind Kind, weight, capacity int64) bool {
-	return kind.known() && weight >= 1 && weight <= capacity && (kind != RW || capacity == Whole) && (!kind.operates() || capacity == 1)
+	return kind.known() && weight >= 1 && weight <= capacity && (kind != RW || capacity == Whole) && (!kind.operates() || capacity == 1) &&
+		(!kind.assembles() || weight == 1 && capacity <= MaxMembers)
 }
 
 func (a *Cancel) fields(c *wire.Codec) {
@@ -251,6 +263,7 @@ func (a *Report) fields(c *wire.Codec) {
 		a.Operation.fields(c)
 		c.Check(a.Op.kind() == a.Kind, "an operation of another kind")
 	}
+	c.Check(a.Kind != Latch || a.Token == 0, "a hold of a latch")
 	c.Check(!a.Uses || a.Kind == Resource && a.Op == Pull && a.Token != 0, "a use without a stamp")
 	c.Check(share(a.Kind, a.Weight, a.Capacity), "weight and capacity do not fit")
 }
@@ -377,6 +390,8 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireRemember))
 	case Recall:
 		cmd.fields(as(&c, wireRecall))
+	case Arrive:
+		cmd.fields(as(&c, wireArrive))
 	case Carry:
 		cmd.fields(as(&c, wireCarry))
 	case Claim:
@@ -475,6 +490,10 @@ func readCommand(r *wire.Reader, mayHaveTag bool) Command {
 		cmd = a
 	case wireRecall:
 		var a Recall
+		a.fields(&c)
+		cmd = a
+	case wireArrive:
+		var a Arrive
 		a.fields(&c)
 		cmd = a
 	case wireCarry:

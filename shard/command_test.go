@@ -54,7 +54,10 @@ func commands() []Command {
 		Remember{Call: least, Key: "k", User: "u", Stamp: 1}, Remember{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), User: text(MaxName), Stamp: maxKnown},
 		Begin{Call: least, Key: "k", Operation: Operation{Op: Run}}, Begin{Call: most, Key: "k", Operation: Operation{Op: Run, Retention: MaxDuration, Attempts: 1<<64 - 1}},
 		Report{Call: least, Key: "k", Kind: Once, Weight: 1, Capacity: 1, Operation: Operation{Op: Run, Attempts: 7}},
-		Recall{Call: least, Key: "k", Kind: Once, Remains: 1}, Recall{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Kind: Once, Remains: MaxDuration},
+		Recall{Call: least, Key: "k", Kind: Once, Capacity: 1, Remains: 1}, Recall{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Kind: Latch, Capacity: MaxMembers, Remains: MaxDuration},
+		Arrive{Call: least, Key: "k", Capacity: 1, Who: "w", Retention: 1}, Arrive{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Capacity: MaxMembers, Who: text(MaxName), Retention: MaxDuration},
+		Acquire{Call: least, Key: "k", Kind: Latch, Weight: 1, Capacity: MaxMembers}, Acquire{Call: least, Key: "k", Kind: Barrier, Weight: 1, Capacity: 1},
+		Report{Call: least, Key: "k", Kind: Latch, Weight: 1, Capacity: 2}, Report{Call: least, Key: "k", Kind: Barrier, Weight: 1, Capacity: 2, Earlier: Earlier{Token: 1, Known: 1}},
 		Walk{Key: "k"}, Walk{text(MaxKey), 1<<64 - 1},
 	}
 }
@@ -78,7 +81,7 @@ func TestCommandsTravel(t *testing.T) {
 		}
 		all = append(all, b...)
 	}
-	if all := wireRecall - 1; len(kinds) != all { // without one of elections
+	if all := wireArrive - 1; len(kinds) != all { // without one of elections
 		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), all)
 	}
 	r := wire.NewReader(all)
@@ -120,14 +123,16 @@ func TestMalformedCommands(t *testing.T) {
 	remember := fields{wireRemember, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7}
 	once := fields{3, "", "", false, false, 5, 2}
 	runs := fields{wireReport, 1, 1, 1, 0, fields{}, 5, "n", "k", 4, 1, 1, []byte{}, earlier, once}
-	recall := fields{wireRecall, 1, 1, 1, 0, fields{}, 5, "n", "k", 4, 7}
+	recall := fields{wireRecall, 1, 1, 1, 0, fields{}, 5, "n", "k", 4, 1, 7}
+	arrive := fields{wireArrive, 1, 1, 1, 0, fields{}, 5, "n", "k", 3, "w", 7}
+	waits := fields{wireAcquire, 1, 1, 1, 0, fields{}, 5, "n", "k", 5, 1, 3, false, []byte{}}
 	drop := fields{wireDrop, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7, 8, fields{2}}
 	acks := make(fields, MaxAcked+1)
 	for i := range acks {
 		acks[i] = 1
 	}
 	long := func(n int) string { return strings.Repeat("x", n) }
-	for _, sound := range []fields{acquire, cancel, release, fix, silent, settle, report, uses, begin, ends, drop, remember, runs, with(begin, 9, once), recall, {wireWalk, "k", 1}} {
+	for _, sound := range []fields{acquire, cancel, release, fix, silent, settle, report, uses, begin, ends, drop, remember, runs, with(begin, 9, once), recall, arrive, waits, with(waits, 9, 6), {wireWalk, "k", 1}} {
 		r := wire.NewReader(forge(nil, sound...))
 		if ReadCommand(r); r.End() != nil {
 			t.Fatalf("%v: %v", sound, r.Err())
@@ -142,7 +147,7 @@ func TestMalformedCommands(t *testing.T) {
 		{"an empty array", forge(nil)},
 		{"an empty array before a zero", []byte{0x90, 0, 0x30, 0x30, 0x30}},
 		{"number zero", forge(nil, 0, 1, 1)},
-		{"an unknown number", forge(nil, wireRecall+1, 1, 1)},
+		{"an unknown number", forge(nil, wireArrive+1, 1, 1)},
 		{"a number that is not used yet", forge(nil, wireRemember+1, 1, 1)},
 		{"a huge number", forge(nil, uint64(1<<63), 1, 1)},
 		{"a name instead of a number", forge(nil, "acquire", 1, 1)},
@@ -213,10 +218,27 @@ func TestMalformedCommands(t *testing.T) {
 		{"a report of what is done twice at once", forge(nil, with(runs, 11, 2)...)},
 		{"a report of a use of what is done once", forge(nil, with(runs, 13, with(earlier, 1, true))...)},
 		{"a report of no kind", forge(nil, with(runs, 9, 3)...)},
-		{"a report of an unknown kind", forge(nil, with(runs, 9, 5)...)},
-		{"nothing to recall", forge(nil, with(recall, 10, 0)...)},
+		{"a report of an unknown kind", forge(nil, with(runs, 9, 7)...)},
+		{"nothing to recall", forge(nil, with(recall, 11, 0)...)},
 		{"to recall a resource", forge(nil, with(recall, 9, 2)...)},
-		{"to recall for longer than any", forge(nil, with(recall, 10, uint64(MaxDuration)+1)...)},
+		{"to recall for longer than any", forge(nil, with(recall, 11, uint64(MaxDuration)+1)...)},
+		{"to recall two of what is done once", forge(nil, with(recall, 10, 2)...)},
+		{"to recall a barrier", forge(nil, with(recall, 9, 6)...)},
+		{"an arrival of nobody", forge(nil, with(arrive, 10, "")...)},
+		{"an arrival by a long name", forge(nil, with(arrive, 10, long(MaxName+1))...)},
+		{"an arrival at nothing", forge(nil, with(arrive, 9, 0)...)},
+		{"an arrival at too large a latch", forge(nil, with(arrive, 9, MaxMembers+1)...)},
+		{"an arrival that is forgotten at once", forge(nil, with(arrive, 11, 0)...)},
+		{"a try at a latch", forge(nil, with(waits, 12, true)...)},
+		{"a wait of some weight", forge(nil, with(waits, 10, 2)...)},
+		{"too large a latch", forge(nil, with(waits, 11, MaxMembers+1)...)},
+		{"a try at a barrier", forge(nil, with(waits, 9, 6, 12, true)...)},
+		{"a barrier of nobody", forge(nil, with(waits, 9, 6, 11, 0)...)},
+		{"too large a barrier", forge(nil, with(waits, 9, 6, 11, MaxMembers+1)...)},
+		{"a run as a lock", forge(nil, with(waits, 9, 4, 11, 1)...)},
+		{"an acquire of no kind", forge(nil, with(waits, 9, 3)...)},
+		{"an acquire of an unknown kind", forge(nil, with(waits, 9, 7)...)},
+		{"a report of a hold of a latch", forge(nil, with(report, 9, 5)...)},
 		{"a walk of an empty key", forge(nil, wireWalk, "", 1)},
 		{"a report of a quiet time longer than any", forge(nil, with(report, 13, with(earlier, 5, uint64(MaxDuration)+1))...)},
 		{"a number in a longer form than it needs", []byte{0x93, wireSettle, 0xcc, 1, 0}},

@@ -22,7 +22,7 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireFix: Fix{}, wireClose: Close{},
 		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{}, wireReport: Report{}, wireCalm: Calm{},
 		wireBegin: Begin{}, wireEnd: End{}, wireDrop: Drop{}, wireWalk: Walk{}, wireRemember: Remember{},
-		wireRecall: Recall{}, wireCarry: Carry{}, wireClaim: Claim{},
+		wireRecall: Recall{}, wireArrive: Arrive{}, wireCarry: Carry{}, wireClaim: Claim{},
 	} {
 		if cmd == nil {
 			continue
@@ -39,7 +39,7 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 			v.FieldByName("Attempts").SetUint(0)
 		}
 		if _, ok := cmd.(Recall); ok {
-			v.FieldByName("Kind").SetUint(uint64(Once))
+			v.FieldByName("Kind").SetUint(uint64(Latch))
 		}
 		if _, ok := cmd.(Acquire); ok {
 			v.FieldByName("Kind").SetUint(uint64(Semaphore))
@@ -179,6 +179,9 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	token = step(once("once", run("mia", 1)))
 	step(once("once", upTo(3, run("ned", 1))))
 	step(release("mia", 2, "once", token))
+	step(Arrive{Call: call("ned", 4), TTL: ttl, Name: "ned", Key: "latch", Capacity: 3, Who: "ned", Retention: time.Hour})
+	step(waitsAt("ned", 5, "latch", Latch, 3))
+	step(waitsAt("ned", 6, "barrier", Barrier, 3))
 	table.settles = 11 * time.Second
 	step(waited("fay", 1, "k", 1))
 

@@ -28,6 +28,8 @@ func (t *Table) checkCommand(cmd Command) {
 		key = c.Key
 	case Recall:
 		key = c.Key
+	case Arrive:
+		key = c.Key
 	case Walk:
 		key = c.Key
 	case Tagged:
@@ -81,7 +83,7 @@ func (t *Table) checkEntry(e *entry) {
 		t.checkResource(e)
 	}
 	walking := e.resource != nil && e.walking
-	if head := e.queue.first(); head != nil && t.settles == 0 && e.taken+head.weight <= e.capacity != walking {
+	if t.settles == 0 && e.due() != walking {
 		panic(fmt.Sprintf("shard: key %q: the head of the queue fits and waits", e.key))
 	}
 }
@@ -97,7 +99,8 @@ func (t *Table) checkResource(e *entry) {
 			panic(fmt.Sprintf("shard: resource %q: the use of %q is out of place", e.key, u.user))
 		}
 	}
-	if e.kind == Once && e.uses.len > 0 || e.kind != Once && e.failures > 0 {
+	if e.kind != Resource && e.uses.len > 0 || e.kind != Once && e.failures > 0 || e.kind != Latch && len(e.names) > 0 ||
+		e.kind == Latch && (e.holders.len > 0 || int64(len(e.names)) >= e.capacity || len(e.names) > 0 && e.done[Run] != nil) {
 		panic(fmt.Sprintf("shard: resource %q has what its kind has not", e.key))
 	}
 	for o, d := range e.done {

@@ -25,10 +25,13 @@ type model struct {
 type thing struct {
 	key  string
 	kind Kind
+	size int64
 	done [lastOp + 1]*completion
 	uses []usage
 
-	failures uint64
+	failures   uint64
+	names      []string
+	last, keep time.Duration
 }
 
 // usage is one user's use through one session; zero: through none any more.
@@ -112,7 +115,11 @@ func (m *model) room(key string, weight int64) bool {
 }
 
 func (m *model) grant(key string) (out []Event) {
-	if k, _ := m.kind(key); k.operates() {
+	k, capacity := m.kind(key)
+	switch {
+	case k == Barrier && (len(m.holders(key)) > 0 || int64(len(m.waiters(key))) < capacity):
+		return nil
+	case k.remembers():
 		return m.walk(key)
 	}
 	for i := range m.wishes {
@@ -140,7 +147,7 @@ func (m *model) kind(key string) (Kind, int64) {
 		}
 	}
 	if r := m.thing(key); r != nil {
-		return r.kind, 1
+		return r.kind, r.size
 	}
 	return 0, 0
 }
@@ -155,9 +162,9 @@ func (m *model) thing(key string) *thing {
 }
 
 // remembered returns what is known of a resource; of a new one, nothing.
-func (m *model) remembered(key string, kind Kind) *thing {
+func (m *model) remembered(key string, kind Kind, size int64) *thing {
 	if m.thing(key) == nil {
-		m.things = append(m.things, thing{key: key, kind: kind})
+		m.things = append(m.things, thing{key: key, kind: kind, size: size})
 	}
 	return m.thing(key)
 }
@@ -165,6 +172,9 @@ func (m *model) remembered(key string, kind Kind) *thing {
 // tidy forgets what is over.
 func (m *model) tidy() {
 	for i := range m.things {
+		if r := &m.things[i]; m.now >= r.last+r.keep && len(m.waiters(r.key)) == 0 {
+			r.names = nil
+		}
 		for o, d := range m.things[i].done {
 			if d != nil && m.now >= d.until && (Op(o) != Pull || len(m.things[i].uses) == 0) {
 				m.things[i].done[o] = nil
@@ -173,7 +183,7 @@ func (m *model) tidy() {
 	}
 	m.things = slices.DeleteFunc(m.things, func(r thing) bool {
 		wanted := slices.ContainsFunc(m.wishes, func(w wish) bool { return w.Key == r.key })
-		return r.done == [lastOp + 1]*completion{} && len(r.uses) == 0 && (r.failures == 0 || !wanted)
+		return r.done == [lastOp + 1]*completion{} && len(r.uses) == 0 && len(r.names) == 0 && (r.failures == 0 || !wanted)
 	})
 }
 
@@ -181,9 +191,12 @@ func (m *model) tidy() {
 func (m *model) walk(key string) (out []Event) {
 	for m.settles == 0 && len(m.holders(key)) == 0 && len(m.waiters(key)) > 0 {
 		w := m.waiters(key)[0]
-		r := m.remembered(key, w.Kind)
+		r := m.remembered(key, w.Kind, w.Capacity)
 		i := slices.IndexFunc(m.wishes, func(o wish) bool { return o.Session == w.Session && o.Number == w.Number })
 		d, s := r.done[w.op.Op], m.find(w.Session)
+		if w.Kind == Latch && d == nil {
+			return out
+		}
 		switch {
 		case d != nil && d.version == w.op.Version && (m.now < d.until || w.op.Op == Pull && w.op.Alone && len(r.uses) > 0):
 			m.revision++
@@ -193,7 +206,7 @@ func (m *model) walk(key string) (out []Event) {
 			}
 			s.results = append(s.results, outcome{w.Number, Skipped, m.revision, 0})
 			told := Event{What: Skipped, Session: w.Session, Number: w.Number, Token: m.revision}
-			if w.Kind == Once {
+			if w.Kind != Resource {
 				told.Quiet = d.until - m.now
 			}
 			out = append(out, told)
@@ -310,7 +323,7 @@ func (m *model) end(id SessionID) []Event {
 // fails notes that a wish ends without success.
 func (m *model) fails(w wish) {
 	if w.Kind == Once && w.token != 0 {
-		m.remembered(w.Key, Once).failures++
+		m.remembered(w.Key, Once, 1).failures++
 	}
 }
 
@@ -410,7 +423,7 @@ func (m *model) step(cmd Command) (out []Event) {
 			}
 			return append(out, m.finish(s, c.Number, refused)...)
 		}
-		r := m.remembered(c.Key, c.Op.kind())
+		r := m.remembered(c.Key, c.Op.kind(), 1)
 		d := r.done[c.Op]
 		if was := d != nil && d.version == c.Version && m.now < d.until; m.settles == 0 && c.Op != Pull && c.Alone && len(r.uses) > 0 && !was {
 			return append(out, m.finish(s, c.Number, m.inUse(c.Call, r))...)
@@ -434,7 +447,7 @@ func (m *model) step(cmd Command) (out []Event) {
 			return m.finish(s, c.Number, refused(c.Session, c.Number, Lost))
 		}
 		w, e := m.wishes[i], done(c.Session, c.Number)
-		r := m.remembered(c.Key, w.Kind)
+		r := m.remembered(c.Key, w.Kind, 1)
 		if c.Failed {
 			m.fails(w)
 		} else {
@@ -480,10 +493,10 @@ func (m *model) step(cmd Command) (out []Event) {
 			refused.Reason = Locked
 			return append(out, m.finish(s, c.Number, refused)...)
 		}
-		m.wishes = append(m.wishes, wish{c, nil, 0, m.revision, false})
+		m.wishes = append(m.wishes, wish{c, waitsFor(c.Kind), 0, m.revision, false})
 		granted := m.grant(c.Key)
-		if granted == nil {
-			granted = []Event{m.queued(c.Call, c.Key)}
+		if slices.ContainsFunc(m.waiters(c.Key), func(w wish) bool { return w.Session == c.Session && w.Number == c.Number }) {
+			granted = append(granted, m.queued(c.Call, c.Key))
 		}
 		return append(out, granted...)
 	case Cancel:
@@ -558,7 +571,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		k, capacity := m.kind(c.Key)
 		switch {
 		case m.settles != 0 && (capacity == 0 || k == Resource):
-			m.stamp(m.remembered(c.Key, Resource), SessionID{}, &Operation{User: c.User, Durable: true}, c.Stamp)
+			m.stamp(m.remembered(c.Key, Resource, 1), SessionID{}, &Operation{User: c.User, Durable: true}, c.Stamp)
 			return append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
 		case m.settles != 0:
 			if refused.Reason, refused.Quiet = Capacity, m.quiet(); len(m.holders(c.Key)) > 0 {
@@ -571,18 +584,45 @@ func (m *model) step(cmd Command) (out []Event) {
 		if s == nil {
 			return out
 		}
-		if k, capacity := m.kind(c.Key); capacity != 0 && k != Once {
+		if k, capacity := m.kind(c.Key); capacity != 0 && (k != c.Kind || capacity != c.Capacity) {
 			refused := Event{What: Refused, Session: c.Session, Number: c.Number, Reason: Capacity, Quiet: m.quiet()}
 			if h := m.holders(c.Key); len(h) > 0 {
 				refused.Holder, refused.Token = h[0].Name, h[0].token
 			}
 			return append(out, m.finish(s, c.Number, refused)...)
 		}
-		r := m.remembered(c.Key, Once)
+		r := m.remembered(c.Key, c.Kind, c.Capacity)
 		if r.done[Run] == nil {
 			r.done[Run] = &completion{at: m.now}
 		}
 		r.done[Run].until = max(r.done[Run].until, m.now+c.Remains)
+		r.names, r.last, r.keep = nil, 0, 0
+		out = append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
+		return append(out, m.grant(c.Key)...)
+	case Arrive:
+		s, out := m.arrive(c.Call, true, c.TTL, c.Name)
+		if s == nil {
+			return out
+		}
+		if k, capacity := m.kind(c.Key); capacity != 0 && (k != Latch || capacity != c.Capacity) {
+			refused := Event{What: Refused, Session: c.Session, Number: c.Number, Reason: Capacity, Quiet: m.quiet()}
+			if h := m.holders(c.Key); len(h) > 0 {
+				refused.Holder, refused.Token = h[0].Name, h[0].token
+			}
+			return append(out, m.finish(s, c.Number, refused)...)
+		}
+		switch r := m.remembered(c.Key, Latch, c.Capacity); {
+		case r.done[Run] != nil:
+			r.done[Run].until = max(r.done[Run].until, r.done[Run].at+c.Retention)
+		default:
+			if !slices.Contains(r.names, c.Who) {
+				r.names = append(r.names, c.Who)
+			}
+			if r.last, r.keep = m.now, max(r.keep, c.Retention); len(r.names) == int(c.Capacity) {
+				r.done[Run] = &completion{at: m.now, until: m.now + r.keep}
+				r.names, r.last, r.keep = nil, 0, 0
+			}
+		}
 		out = append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
 		return append(out, m.grant(c.Key)...)
 	case Report:
@@ -715,14 +755,14 @@ func (m *model) report(c Report) []Event {
 		}
 	}
 	if c.Uses {
-		m.stamp(m.remembered(c.Key, Resource), c.Session, &c.Operation, c.Token)
+		m.stamp(m.remembered(c.Key, Resource, 1), c.Session, &c.Operation, c.Token)
 		s = m.find(c.Session)
 		s.results = append(s.results, outcome{c.Number, Granted, c.Token, 0})
 		return append(out, granted(c.Session, c.Number, c.Token))
 	}
 	a := Acquire{Call: c.Call, Name: c.Name, Key: c.Key, Kind: c.Kind, Weight: c.Weight, Capacity: c.Capacity, Value: c.Value}
 	var op *Operation
-	if c.Kind.operates() {
+	if op = waitsFor(c.Kind); c.Kind.operates() {
 		op = &c.Operation
 	}
 	m.wishes = append(m.wishes, wish{a, op, c.Token, c.Entered, true})
@@ -777,6 +817,14 @@ func (m *model) order() (out []Event) {
 	return out
 }
 
+// waitsFor returns what a request for a key of this kind does, if it is not said.
+func waitsFor(k Kind) *Operation {
+	if k == Latch {
+		return &Operation{Op: Run}
+	}
+	return nil
+}
+
 func written(o *Operation) string {
 	if o == nil {
 		return ""
@@ -786,7 +834,7 @@ func written(o *Operation) string {
 
 // write writes down what is known of a resource.
 func (r *thing) write(b *strings.Builder) {
-	fmt.Fprintf(b, "  %d failures\n", r.failures)
+	fmt.Fprintf(b, "  %d failures, %q came, the last at %v, for %v\n", r.failures, r.names, r.last, r.keep)
 	for o, d := range r.done {
 		if d != nil {
 			fmt.Fprintf(b, "  %v %q at %v until %v\n", Op(o), d.version, d.at, d.until)
@@ -825,7 +873,7 @@ func (m *model) dump() string {
 		switch r := m.thing(key); {
 		case r != nil:
 			r.write(&b)
-		case kind.operates():
+		case kind.remembers():
 			(&thing{}).write(&b)
 		}
 	}
@@ -885,7 +933,7 @@ func (t *Table) dump() string {
 			}
 		}
 		if e.resource != nil {
-			r := thing{done: e.done, failures: e.failures}
+			r := thing{done: e.done, failures: e.failures, names: e.names, last: e.last, keep: e.keep}
 			for u := e.uses.first(); u != nil; u = u.place.next() {
 				r.uses = append(r.uses, usage{u.user, u.useID.session, u.durable, u.stamp})
 			}
@@ -977,6 +1025,9 @@ func (s *script) make(t *Table) Command {
 		return s.operate(t, c, who)
 	}
 	key, token := s.held(t, who)
+	if r.IntN(4) == 0 {
+		return s.assemble(c, who)
+	}
 	switch r.IntN(10) {
 	case 0:
 		return Cancel{Call: c, TTL: ttl, Name: who, Target: 1 + r.Uint64N(s.numbers[who]+1)}
@@ -1003,7 +1054,11 @@ func (s *script) operate(t *Table, c Call, who string) Command {
 	key, token := s.held(t, who)
 	switch r.IntN(10) {
 	case 9:
-		return Recall{Call: c, TTL: ttl, Name: who, Key: pick(r, "o", "o", "o", "x", "a"), Kind: Once, Remains: time.Duration(1+r.IntN(1000)) * time.Millisecond}
+		m := Recall{Call: c, TTL: ttl, Name: who, Key: pick(r, "o", "o", "o", "x", "a"), Kind: Once, Capacity: 1, Remains: time.Duration(1+r.IntN(1000)) * time.Millisecond}
+		if r.IntN(3) == 0 {
+			m.Key, m.Kind, m.Capacity = "l", Latch, 3
+		}
+		return m
 	case 8:
 		return Remember{Call: c, TTL: ttl, Name: who, Key: pick(r, "x", "x", "y", "a"), User: pick(r, who, "ann"), Stamp: 1 + r.Uint64N(100)}
 	case 0:
@@ -1031,6 +1086,19 @@ func (s *script) operation(who string) Operation {
 	return o
 }
 
+// assemble makes up a command about a latch or a barrier.
+func (s *script) assemble(c Call, who string) Command {
+	r := s.rand
+	size := pick[int64](r, 3, 3, 3, 3, 3, 3, 2)
+	switch r.IntN(4) {
+	case 0:
+		return Arrive{Call: c, TTL: ttl, Name: who, Key: pick(r, "l", "l", "l", "l", "l", "b", "o"), Capacity: size, Who: pick(r, who, "ann", "bob"), Retention: time.Duration(1+r.IntN(1000)) * time.Millisecond}
+	case 1:
+		return Acquire{Call: c, TTL: ttl, Name: who, Key: pick(r, "l", "l", "l", "l", "l", "b", "o"), Kind: Latch, Weight: 1, Capacity: size}
+	}
+	return Acquire{Call: c, TTL: ttl, Name: who, Key: pick(r, "c", "c", "c", "c", "c", "l", "a"), Kind: Barrier, Weight: 1, Capacity: size}
+}
+
 func (s *script) run() Operation {
 	return Operation{Op: Run, Retention: time.Duration(s.rand.IntN(2000)) * time.Millisecond, Attempts: pick[uint64](s.rand, 0, 1, 1, 1, 2)}
 }
@@ -1049,6 +1117,13 @@ func (s *script) report(c Call, who string) Report {
 			p.Key, p.Kind, p.Uses, p.Operation = "o", Once, false, s.run()
 		}
 	}
+	latch := false
+	if r.IntN(6) == 0 {
+		p.Key, p.Kind, p.Weight, p.Capacity, p.Uses, p.Operation = "c", Barrier, 1, 3, false, Operation{}
+		if latch = r.IntN(2) == 0; latch {
+			p.Key, p.Kind = "l", Latch
+		}
+	}
 	switch r.IntN(4) {
 	case 0:
 		p.Entered, p.Uses = r.Uint64N(50), false
@@ -1057,6 +1132,9 @@ func (s *script) report(c Call, who string) Report {
 		fallthrough
 	default:
 		p.Token = 1 + r.Uint64N(100)
+	}
+	if latch {
+		p.Token, p.Entered, p.Hold = 0, r.Uint64N(50), 0
 	}
 	p.Known = max(p.Token, p.Entered) + r.Uint64N(20)
 	if r.IntN(10) == 0 {

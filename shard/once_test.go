@@ -17,7 +17,7 @@ func upTo(attempts uint64, b Begin) Begin {
 }
 
 func recalls(who string, n uint64, remains time.Duration) Recall {
-	return Recall{Call: call(who, n), TTL: ttl, Name: who, Key: "r", Kind: Once, Remains: remains}
+	return Recall{Call: call(who, n), TTL: ttl, Name: who, Key: "r", Kind: Once, Capacity: 1, Remains: remains}
 }
 
 func ran(who string, n, token uint64) Report {
@@ -152,12 +152,12 @@ func TestOnceInANewGeneration(t *testing.T) {
 		b.Key = "other" + who
 		table.Step(b, nil)
 	}
-	want := []Memory{{"rann", Once, retention}, {"rbob", Once, retention - time.Second}}
+	want := []Memory{{"rbob", Once, 1, "", retention - time.Second}, {"rann", Once, 1, "", retention}}
 	if got := table.Memories(); !slices.Equal(got, want) {
 		t.Errorf("remembered: %v, want %v", got, want)
 	}
 	table.Enter(thisTerm, retention)
-	if got := table.Memories(); !slices.Equal(got, []Memory{{"rann", Once, time.Second}}) {
+	if got := table.Memories(); !slices.Equal(got, []Memory{{"rann", Once, 1, "", time.Second}}) {
 		t.Errorf("remembered later: %v", got)
 	}
 }

@@ -132,7 +132,7 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 		s.results[c.Number] = result{what: Granted, token: c.Token}
 		return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
 	}
-	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, token: c.Token, entered: c.Entered, reported: true}
+	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, token: c.Token, entered: c.Entered, reported: true, op: e.waits()}
 	r.name(tag)
 	if c.Kind.operates() {
 		r.op = &c.Operation

@@ -110,6 +110,7 @@ type resource struct {
 	peak int // of by, for shrink
 
 	failures uint64 // of a Once: the Runs that failed or were lost, since it was used last
+	arrivals        // of a latch that is not open
 
 	forgetAt time.Duration // when the next completion is forgotten, in table time; zero: none
 	index    int           // in the table's memories, if it is there
@@ -218,7 +219,7 @@ func (t *Table) verdict(e *entry, o *Operation) verdict {
 // walk answers the waiters of a resource on which no operation runs, from the head of its queue on, until one is
 // to run.
 func (t *Table) walk(e *entry, out []Event) []Event {
-	for n := 0; e.holders.len == 0 && e.queue.len > 0; n++ {
+	for n := 0; e.due(); n++ {
 		if n == maxWalk {
 			if !e.walking {
 				e.walking = true
@@ -244,9 +245,9 @@ func (t *Table) walk(e *entry, out []Event) []Event {
 		}
 	}
 	if e.walking {
-		e.walking = false
 		t.walks = slices.DeleteFunc(t.walks, func(o *entry) bool { return o == e })
-		if e.kind == Once {
+		kept := e.keeps()
+		if e.walking = false; kept {
 			t.forget(e)
 		}
 	}
@@ -279,7 +280,7 @@ func (t *Table) skip(r *request, out []Event) []Event {
 	s.results[r.number] = result{what: Skipped, token: t.revision}
 	s.ended(r, s.results[r.number])
 	told := Event{What: Skipped, Session: s.id, Number: r.number, Token: t.revision}
-	if e.kind == Once {
+	if e.kind != Resource {
 		told.Quiet = max(d.until-t.now, time.Millisecond)
 	}
 	return append(out, told)
@@ -435,6 +436,9 @@ func (t *Table) forget(e *entry) {
 			e.done[o] = nil
 		}
 	}
+	if len(e.names) > 0 && t.now >= e.forgottenAt() && e.queue.len == 0 {
+		e.arrivals = arrivals{}
+	}
 	t.remind(e)
 }
 
@@ -449,6 +453,9 @@ func (t *Table) remind(e *entry) {
 		if d != nil && (t.now < d.until || !e.outlasts(Op(o))) && (e.forgetAt == 0 || d.until < e.forgetAt) {
 			e.forgetAt = d.until
 		}
+	}
+	if len(e.names) > 0 && (t.now < e.forgottenAt() || e.queue.len == 0) {
+		e.forgetAt = e.forgottenAt()
 	}
 	switch {
 	case was == 0 && e.forgetAt != 0:

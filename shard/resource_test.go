@@ -136,6 +136,9 @@ func resourceOf(t *Table) string {
 			all = append(all, fmt.Sprintf("%v %s until %v", Op(o), d.version, d.until))
 		}
 	}
+	if len(e.names) > 0 {
+		all = append(all, fmt.Sprintf("%s came, until %v", strings.Join(e.names, " "), e.forgottenAt()))
+	}
 	if e.failures > 0 {
 		all = append(all, fmt.Sprintf("%d failed", e.failures))
 	}

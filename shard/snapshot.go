@@ -243,7 +243,7 @@ func (e *entryImage) Fields(c *wire.Codec) {
 		}
 	}
 	c.Check(e.kind.known(), "a key of no kind")
-	if e.kind.operates() {
+	if e.kind.remembers() {
 		if c.Reads() {
 			e.resource = &resource{by: make(map[useID]*use)}
 		}
@@ -257,7 +257,7 @@ func (e *resource) fields(c *wire.Codec, kind Kind) {
 		c.Uint(&e.failures, anyUint)
 	}
 	for i := range e.done {
-		if Op(i).kind() != kind {
+		if (Op(i) == Run) == (kind == Resource) {
 			continue
 		}
 		n := 0
@@ -276,7 +276,10 @@ func (e *resource) fields(c *wire.Codec, kind Kind) {
 		wire.Number(c, &d.at, math.MaxInt64)
 		wire.Number(c, &d.until, math.MaxInt64)
 	}
-	if kind == Once {
+	if kind == Latch {
+		e.arrivals.fields(c)
+	}
+	if kind != Resource {
 		return
 	}
 	n := c.Array(e.uses.len, 1<<22)
@@ -317,6 +320,8 @@ func (q *requestImage) fields(c *wire.Codec) {
 		}
 		q.op.fields(c)
 		c.Check(q.op.Op.kind() == kind, "an operation of another kind")
+	} else if c.Reads() {
+		q.op = q.entry.waits()
 	}
 	c.End(t)
 }
@@ -495,10 +500,9 @@ func (rs *Restore) entry(c *wire.Codec, read *entryImage) {
 			e.queue.push(q.request, &q.place)
 		}
 	}
-	head := e.queue.first()
-	fits := head != nil && rs.t.settles == 0 && e.taken+head.weight <= e.capacity
+	fits := rs.t.settles == 0 && e.due()
 	switch {
-	case e.kind.operates():
+	case e.kind.remembers():
 		if e.walking = fits; fits {
 			rs.t.walks = append(rs.t.walks, e)
 		}
@@ -539,6 +543,7 @@ func (rs *Restore) resource(c *wire.Codec, e *entry) {
 	for _, d := range e.done {
 		c.Check(d == nil || d.at <= d.until, "what was done after it is forgotten")
 	}
+	c.Check(len(e.names) == 0 || int64(len(e.names)) < e.capacity && e.done[Run] == nil && e.last <= rs.t.now, "arrivals at what is open")
 	if rs.t.remind(e); e.idle() {
 		c.Fail("a resource out of place")
 	}
@@ -553,7 +558,7 @@ func (rs *Restore) fits(e *entry, s *session, q *request) bool {
 	}
 	switch {
 	case q.number == 0 || s.requests[q.number] != nil || s.results != nil && !s.seen.has(q.number),
-		q.weight < 1 || q.weight > e.capacity:
+		q.weight < 1 || q.weight > e.capacity, e.kind == Latch && q.token != 0:
 		return false
 	case q.token == 0:
 		return e.queue.len < MaxWaiters

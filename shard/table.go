@@ -224,6 +224,8 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.remember(cmd, out)
 	case Recall:
 		out = t.recall(cmd, out)
+	case Arrive:
+		out = t.arrive(cmd, out)
 	case Carry:
 		out = t.carry(cmd, out)
 	case Claim:
@@ -299,7 +301,7 @@ func (t *Table) acquire(c Acquire, tag string, out []Event) []Event {
 		return out
 	}
 	t.keepEntry(e)
-	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, entered: t.revision}
+	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, entered: t.revision, op: e.waits()}
 	r.name(tag)
 	if len(c.Value) > 0 {
 		r.value = slices.Clone(c.Value)
@@ -308,9 +310,10 @@ func (t *Table) acquire(c Acquire, tag string, out []Event) []Event {
 	e.queue.push(r, &r.place)
 	t.report(Entered, r)
 	out = t.grant(e, out)
-	if r.token == 0 {
+	if s.requests[c.Number] == r && r.token == 0 {
 		out = append(out, t.queued(r))
 	}
+	t.sweep(e)
 	return out
 }
 
@@ -328,7 +331,7 @@ func (t *Table) find(key string) *entry {
 // newEntry returns the entry of a key that is not in use yet.
 func (t *Table) newEntry(key string, kind Kind, capacity int64) *entry {
 	e := &entry{key: key, kind: kind, capacity: capacity}
-	if kind.operates() {
+	if kind.remembers() {
 		e.resource = &resource{by: make(map[useID]*use)}
 	}
 	e.born = t.revision
@@ -349,7 +352,10 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 	if t.settles != 0 {
 		return out
 	}
-	if e.kind.operates() {
+	switch {
+	case e.kind == Barrier:
+		return t.assemble(e, out)
+	case e.kind.remembers():
 		return t.walk(e, out)
 	}
 	for r := t.next(e); r != nil; r = t.next(e) {
@@ -372,6 +378,20 @@ func (t *Table) admit(r *request, out []Event) []Event {
 	r.session.results[r.number] = result{what: Granted, token: r.token}
 	t.report(Admitted, r)
 	return append(out, Event{What: Granted, Session: r.session.id, Number: r.number, Token: r.token})
+}
+
+// due reports whether the first request in e's queue is to be answered, by a table that may grant.
+func (e *entry) due() bool {
+	head := e.queue.first()
+	switch {
+	case head == nil:
+		return false
+	case e.kind == Latch:
+		return e.done[Run] != nil
+	case e.kind == Barrier:
+		return e.gathered()
+	}
+	return e.taken+head.weight <= e.capacity
 }
 
 // next returns the request to grant now, which is the head of the queue, or nil.
