@@ -77,8 +77,8 @@ var (
 	ErrInUse = fault.ErrInUse
 	// ErrFailed: [Node.Once] has failed as often as [Attempts] allows.
 	ErrFailed = fault.ErrFailed
-	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore, a resource or for Once
-	// instead of another of these, or as a semaphore with another capacity.
+	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore, a resource, a latch, a barrier or for Once
+	// instead of another of these; or as a semaphore, a latch or a barrier with another capacity or number.
 	ErrCapacityMismatch = fault.ErrCapacity
 	// ErrTooManyWaiters: 65,536 requests already wait for the key, or the resource has as many uses.
 	ErrTooManyWaiters = fault.ErrTooManyWaiters

@@ -16,7 +16,7 @@ type grant struct {
 	key      string
 	mode     client.Mode
 	weight   int64 // Permits only
-	capacity int64 // Permits only
+	capacity int64 // Permits and Enters
 	fixed    bool  // MaxHold
 
 	mu      sync.Mutex
@@ -73,12 +73,15 @@ func (g *grant) admits(req *client.Request, allowed bool) error {
 		more = req.Weight > g.weight
 	}
 	switch {
-	case semaphore != (g.mode == client.Permits), semaphore && req.Capacity != g.capacity, (req.Mode == client.Operates) != (g.mode == client.Operates):
+	case semaphore != (g.mode == client.Permits), semaphore && req.Capacity != g.capacity, (req.Mode == client.Operates) != (g.mode == client.Operates),
+		(req.Mode == client.Enters) != (g.mode == client.Enters), req.Mode == client.Enters && req.Capacity != g.capacity:
 		return fmt.Errorf("%w: the context holds %q", ErrCapacityMismatch, brief(g.key))
 	case !allowed && more:
 		return fmt.Errorf("%w, and %w: %q", ErrSelfDeadlock, ErrUpgrade, brief(g.key))
 	case req.Mode == client.Operates:
 		return fmt.Errorf("%w: an operation on %q runs in it", ErrSelfDeadlock, brief(g.key))
+	case req.Mode == client.Enters:
+		return fmt.Errorf("%w: it is inside %q", ErrSelfDeadlock, brief(g.key))
 	case !allowed:
 		return fmt.Errorf("%w: %q; pass Reentrant() to enter it", ErrSelfDeadlock, brief(g.key))
 	case more:

@@ -67,18 +67,23 @@ type OpFunc = func(ctx context.Context, op *Operation) error
 // Resource returns the resource with this ID, 1 to 1024 bytes, any bytes. Its uses belong to the node's own session.
 // Of an option that is given twice the last counts. An argument that is not valid is an error of every call.
 func (n *Node) Resource(id string, opts ...ResourceOption) *Resource {
-	return newResource(id, opts, func(ctx context.Context) (*Session, error) {
-		if s := n.session(); s != nil {
-			return s, nil
-		}
-		return n.waitFor(ctx)
-	})
+	return newResource(id, opts, n.anySession)
+}
+
+// anySession returns the node's own session, once there is one.
+func (n *Node) anySession(ctx context.Context) (*Session, error) {
+	if s := n.session(); s != nil {
+		return s, nil
+	}
+	return n.waitFor(ctx)
 }
 
 // Resource is [Node.Resource] in this session.
 func (s *Session) Resource(id string, opts ...ResourceOption) *Resource {
-	return newResource(id, opts, func(context.Context) (*Session, error) { return s, nil })
+	return newResource(id, opts, s.itself)
 }
+
+func (s *Session) itself(context.Context) (*Session, error) { return s, nil }
 
 func newResource(id string, opts []ResourceOption, session func(context.Context) (*Session, error)) *Resource {
 	r := &Resource{id: id, options: resourceOptions{retention: defaultRetention}, session: session}

@@ -31,10 +31,10 @@ var sieveKinds = [...]struct {
 	name     string
 	messages []string
 }{
-	{"requests", []string{"lock", "unlock", "fix", "cancel", "close"}},
+	{"requests", []string{"lock", "enter", "wait", "arrive", "unlock", "fix", "cancel", "close"}},
 	{"operations", []string{"pull", "update", "delete", "run", "end", "fail"}},
 	{"uses", []string{"drop", "remember", "recall", "report"}},
-	{"replies", []string{"granted", "queued", "skipped", "refused", "refused:", "unlocked", "ended", "failed", "dropped", "fixed", "cancelled", "closed", "done"}},
+	{"replies", []string{"granted", "queued", "skipped", "refused", "refused:", "unlocked", "ended", "failed", "dropped", "fixed", "cancelled", "closed", "arrived", "recalled", "done"}},
 	{"questions", []string{"who"}},
 	{"views", []string{"who uses it"}},
 	{"renewals", []string{"renewal"}},

@@ -10,7 +10,7 @@ import (
 // Kind says what a call is for.
 type Kind uint8
 
-// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, a Carry or a Hear.
+// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, an Arrive, a Carry or a Hear.
 const (
 	Lock     Kind = iota // wait for a key
 	Cancel               // undo a Lock whose caller has given up
@@ -21,7 +21,8 @@ const (
 	Drop                 // end a user's use of a resource (P39)
 	Ask                  // ask who uses a resource
 	Remember             // tell the table of a new generation of a durable use that the one before had
-	Recall               // tell it what the one before remembered (P43)
+	Recall               // tell it what the one before remembered (P43, P44)
+	Arrive               // arrive at a latch (P44)
 	Carry                // carry a guest on, in one shard (P42)
 	Hear                 // renew a guest's session
 )
@@ -31,8 +32,9 @@ const (
 type Call struct {
 	Kind    Kind
 	Shard   int
-	Session *Session      // of a Lock, a Drop, a Remember, a Recall and a Hear, and of a Carry that a caller made
+	Session *Session      // of a Lock, a Drop, an Arrive, a Remember, a Recall and a Hear, and of a Carry that a caller made
 	Request Request       // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key
+	Arrival shard.Memory  // of an Arrive: the latch, who arrives, and for how long that is remembered
 	Length  time.Duration // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
 	Hold    *Hold         // of an Unlock and a Fix; the result of a Lock
 	Failed  bool          // of the Unlock of an operation: it failed
@@ -52,7 +54,7 @@ type Call struct {
 	number  uint64        // in the lease; of an Ask: in the client
 	target  uint64        // of a Cancel: the number of the Lock, whose Request it has
 	stamp   uint64        // of a Remember; of a Drop: a later use stays; of a Lock, and of its Cancel: the use that it has made, if it is known; zero: none
-	memory  memory        // of a Recall
+	memory  memory        // of a Recall and an Arrive
 	lone    uint64        // of what drops a use: a later one that outlived its session stays
 	dropped uint64        // of what makes a use: a Drop names this stamp
 	command shard.Command // made when it is first sent
@@ -82,6 +84,8 @@ const (
 	Permits               // a semaphore's permits
 	Operates              // an operation on a resource
 	Uses                  // a use of one; no request asks for it
+	Waits                 // until a latch is open
+	Enters                // a barrier
 )
 
 // Request is what a Lock asks for. Package mesh checks it.
@@ -89,7 +93,7 @@ type Request struct {
 	Key      string
 	Mode     Mode
 	Weight   int64 // Permits only
-	Capacity int64 // Permits only
+	Capacity int64 // Permits, Waits and Enters
 	Try      bool  // do not wait
 	Value    []byte
 	MaxHold  time.Duration // zero: renewed until it is given back
@@ -113,6 +117,8 @@ func (q *Request) Share() (weight, capacity int64) {
 		return 1, shard.Whole
 	case q.Mode == Permits:
 		return q.Weight, q.Capacity
+	case q.Mode == Waits || q.Mode == Enters:
+		return 1, q.Capacity
 	}
 	return shard.Whole, shard.Whole
 }
@@ -126,6 +132,10 @@ func (q *Request) kind() shard.Kind {
 		return shard.Resource
 	case q.Mode == Permits:
 		return shard.Semaphore
+	case q.Mode == Waits:
+		return shard.Latch
+	case q.Mode == Enters:
+		return shard.Barrier
 	}
 	return shard.RW
 }

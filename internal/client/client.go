@@ -131,7 +131,7 @@ type (
 		Shard   int
 		Session *Session        // the node's own
 		Uses    []shard.Durable // durable uses (P39)
-		Done    []shard.Memory  // what was done once (P43)
+		Done    []shard.Memory  // what was done once, and which latches are open, or who has arrived (P43, P44)
 	}
 
 	// Keep: no handle of a use is left, and the use lasts as long as its lease.
@@ -382,6 +382,8 @@ func (c *Client) start(call *Call) {
 		s.fix(call)
 	case Drop:
 		s.drop(call)
+	case Arrive:
+		s.arrive(call)
 	case Ask:
 		s.ask(call)
 	case Carry:

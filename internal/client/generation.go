@@ -76,7 +76,7 @@ func (l *lease) goOver() {
 			l.remove(c) // it is told anew
 		case c.Kind == Recall && l.client.now >= c.memory.until:
 			l.confirmed(c, nil)
-		case c.Kind == Recall:
+		case c.Kind == Recall || c.Kind == Arrive:
 			c.askAgain()
 		case c.Kind == Drop:
 			c.goOverDrop()
@@ -140,7 +140,7 @@ func (l *lease) sendUnanswered() {
 
 // defers reports whether c must wait until all Reports of the lease are answered: a Release that comes
 // before its hold's Report would find nothing, and the Report would then make a hold that nobody has. A
-// Close ends the Reports, and waits for none. A Remember and a Recall are about none of them.
+// Close ends the Reports, and waits for none. A Remember, a Recall and an Arrive are about none of them.
 func (l *lease) defers(c *Call) bool {
 	switch {
 	case c.Kind == Carry || c.Kind == Close:
@@ -148,7 +148,11 @@ func (l *lease) defers(c *Call) bool {
 	case l.ofGuest() && !l.carried:
 		return true // it would open a record of something else
 	}
-	return l.reports > 0 && c.Kind != Report && c.Kind != Remember && c.Kind != Recall && !c.reports
+	switch c.Kind {
+	case Report, Remember, Recall, Arrive:
+		return false
+	}
+	return l.reports > 0 && !c.reports
 }
 
 // report returns the command that asks for the place of a Report's hold, or of a Lock that waited.

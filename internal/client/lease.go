@@ -268,7 +268,15 @@ func (l *lease) confirmed(c *Call, err error) {
 	case Drop:
 		l.client.finish(c, err)
 	case Recall:
-		l.client.finish(c, c.recalled(err))
+		if err != nil {
+			err = c.unanswered(err) // the key is something else by now
+		}
+		l.client.finish(c, err)
+	case Arrive:
+		if err == nil {
+			l.shard.learnMemory(c.memory.Memory)
+		}
+		l.client.finish(c, err)
 	case Carry:
 		l.carries(c, err)
 	}
@@ -296,8 +304,8 @@ func (l *lease) closed() {
 			l.client.finish(c, fault.ErrUnconfirmed) // the Close may have come first: then the operation has failed
 		case c.Kind == Unlock || c.Kind == Close:
 			l.client.finish(c, nil)
-		case c.Kind == Recall:
-			l.client.finish(c, c.recalled(fault.ErrClosed))
+		case c.Kind == Recall || c.Kind == Arrive:
+			l.client.finish(c, c.unanswered(fault.ErrClosed))
 		}
 	}
 }
@@ -380,13 +388,13 @@ func (l *lease) lose(gone bool) {
 			} else {
 				again = append(again, call)
 			}
-		case (call.Kind == Drop || call.Kind == Remember || call.Kind == Recall || call.Kind == Carry) && call.Session != nil && l.session.Err() == nil:
+		case (call.Kind == Drop || call.Kind == Remember || call.Kind == Recall || call.Kind == Arrive || call.Kind == Carry) && call.Session != nil && l.session.Err() == nil:
 			again = append(again, call) // it may be about a use that has no session any more
 		case call.Kind == Unlock || call.Kind == Close:
 			call.Use = nil
 			c.finish(call, fault.ErrUnconfirmed)
-		case call.Kind == Recall:
-			c.finish(call, call.recalled(fault.ErrLost))
+		case call.Kind == Recall || call.Kind == Arrive:
+			c.finish(call, call.unanswered(fault.ErrLost))
 		default:
 			c.finish(call, fault.ErrLost)
 		}
@@ -415,8 +423,8 @@ func (l *lease) drop(why error) {
 		if c.Kind == Unlock || c.Kind == Close {
 			c.Use = nil
 			l.client.finish(c, fault.ErrUnconfirmed)
-		} else if c.Kind == Recall {
-			l.client.finish(c, c.recalled(why))
+		} else if c.Kind == Recall || c.Kind == Arrive {
+			l.client.finish(c, c.unanswered(why))
 		} else {
 			l.client.finish(c, why)
 		}

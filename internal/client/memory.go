@@ -8,8 +8,9 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// A shard's table remembers what was done once (P43). Should the shard lose it, the next one is told by replicas that had
-// the table, and by clients that know of it: those that did it, and those that skipped it.
+// A shard's table remembers what was done once (P43), which latches are open, and who has arrived at the others (P44). Should the
+// shard lose it, the next one is told by replicas that had the table, and by clients that know of it: those that did it, skipped it, arrived,
+// or waited.
 
 // maxMemories is how many of these a client keeps for a shard, at most: the latest.
 const maxMemories = 128
@@ -21,10 +22,15 @@ type memory struct {
 }
 
 // is reports whether both are about the same.
-func (m *memory) is(o shard.Memory) bool { return m.Key == o.Key && m.Kind == o.Kind }
+func (m *memory) is(o shard.Memory) bool {
+	return m.Key == o.Key && m.Kind == o.Kind && m.Capacity == o.Capacity && m.Who == o.Who
+}
 
 // learnMemory notes what the table remembers.
 func (s *shardClient) learnMemory(m shard.Memory) {
+	if m.Remains == 0 {
+		return // it is not known for how long
+	}
 	now := s.client.now
 	until := now + m.Remains
 	s.memories = slices.DeleteFunc(s.memories, func(o memory) bool {
@@ -39,12 +45,34 @@ func (s *shardClient) learnMemory(m shard.Memory) {
 	s.memories = append(s.memories, memory{m, until})
 }
 
-// done returns what the table remembers once this operation has succeeded.
+// done returns what the table remembers once this request is skipped, or has succeeded; zero remains: it is not known for how long.
 func (q *Request) done() (m shard.Memory, ok bool) {
-	if q.Operation == nil || q.Operation.Op != shard.Run {
-		return shard.Memory{}, false
+	_, capacity := q.Share()
+	m = shard.Memory{Key: q.Key, Kind: q.kind(), Capacity: capacity}
+	if m.Kind == shard.Once {
+		m.Remains = q.Operation.Retention
 	}
-	return shard.Memory{Key: q.Key, Kind: q.kind(), Remains: q.Operation.Retention}, true
+	return m, m.Kind == shard.Once || m.Kind == shard.Latch
+}
+
+// arrive sends an Arrive. Until it is answered it is repeated, also in another lease or generation: who arrives twice has arrived once.
+func (s *shardClient) arrive(c *Call) {
+	if err := c.Session.Err(); err != nil {
+		s.client.finish(c, err)
+		return
+	}
+	c.memory = memory{c.Arrival, s.client.now + c.Arrival.Remains}
+	s.request(c, s.leaseFor(c.Session, false))
+}
+
+// tells returns the command that tells the table of c's memory.
+func (l *lease) tells(c *Call, base shard.Call) shard.Command {
+	m, name := &c.memory, l.client.cfg.Name
+	remains := max(m.until-l.client.now, time.Millisecond)
+	if m.Who != "" {
+		return shard.Arrive{Call: base, TTL: l.ttl, Name: name, Key: m.Key, Capacity: m.Capacity, Who: m.Who, Retention: remains}
+	}
+	return shard.Recall{Call: base, TTL: l.ttl, Name: name, Key: m.Key, Kind: m.Kind, Capacity: m.Capacity, Remains: remains}
 }
 
 // recall tells the shard's table what the one before remembered: what this client knows of that, and more. Nobody waits for the
@@ -84,9 +112,9 @@ func (l *lease) goOverDone(c *Call, m shard.Memory) {
 	c.askAgain()
 }
 
-// recalled: the table remembers what it was told, or cannot.
-func (c *Call) recalled(err error) error {
-	if err != nil && c.Hold != nil {
+// unanswered returns the result of a Recall or an Arrive of which it is not known whether the table has it.
+func (c *Call) unanswered(err error) error {
+	if c.Hold != nil || c.Kind == Arrive {
 		return fault.ErrUnconfirmed // it was an End: the operation may count as done
 	}
 	return err

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -49,7 +50,7 @@ func (b *bench) recalled(want ...string) []Send {
 	for _, p := range b.takes() {
 		if m, ok := commandOf(p).(shard.Recall); ok {
 			got, sent = append(got, fmt.Sprintf("%s for %v", m.Key, m.Remains)), append(sent, p)
-			if m.Kind != shard.Once || m.TTL != benchTTL || m.Name != "a" {
+			if m.Kind != shard.Once || m.Capacity != 1 || m.TTL != benchTTL || m.Name != "a" {
 				b.tb.Errorf("sent %+v", m)
 			}
 		}
@@ -80,7 +81,7 @@ func TestRecall(t *testing.T) {
 	b.pass(time.Second)
 	b.goesOver(2)
 	b.do(Remembered{Session: b.own, Done: []shard.Memory{
-		{Key: "r", Kind: shard.Once, Remains: 30 * time.Second}, {Key: "t", Kind: shard.Once, Remains: time.Hour}, {Key: "v", Kind: shard.Once, Remains: time.Second},
+		{Key: "r", Kind: shard.Once, Capacity: 1, Remains: 30 * time.Second}, {Key: "t", Kind: shard.Once, Capacity: 1, Remains: time.Hour}, {Key: "v", Kind: shard.Once, Capacity: 1, Remains: time.Second},
 	}})
 	sent := b.recalled("r for 59s", "s for 59m59s", "t for 59s", "t for 1h0m0s", "v for 1s")
 	for i, p := range sent {
@@ -91,7 +92,7 @@ func TestRecall(t *testing.T) {
 
 	// What was not confirmed is told again: by the client, or as it was told to it.
 	b.goesOver(3)
-	b.do(Remembered{Session: b.own, Done: []shard.Memory{{Key: "w", Kind: shard.Once, Remains: time.Second}}})
+	b.do(Remembered{Session: b.own, Done: []shard.Memory{{Key: "w", Kind: shard.Once, Capacity: 1, Remains: time.Second}}})
 	b.recalled("r for 58s", "s for 59m58s", "t for 58s", "w for 1s")
 	b.goesOver(4)
 	b.recalled("w for 1s")
@@ -225,5 +226,21 @@ func TestAnEndGoesOver(t *testing.T) {
 	b.goesOver(2)
 	if b.recalled(); !c.over || c.Err != nil {
 		t.Errorf("a failure: %t, %v", c.over, c.Err)
+	}
+}
+
+// Promise: C8, P44: a caller gives up its wait for a latch, which opens meanwhile. Should the table be lost before the Cancel is answered,
+// the next one hears of neither.
+func TestACancelledWaitGoesOver(t *testing.T) {
+	b := newBench(t)
+	c := b.asks(b.own, Request{Key: "l", Mode: Waits, Capacity: 2})
+	wait := b.expectTo("wait l")
+	b.do(Abandon{c, context.Canceled})
+	b.expectTo("cancel")
+	b.hears(nodeB, skippedFor(wait, 9, time.Hour))
+	b.goesOver(2)
+	b.do(Remembered{Session: b.own})
+	if sent := b.takes(); !c.over || c.Err != context.Canceled || len(sent) > 0 {
+		t.Errorf("%t, %v, sent %q", c.over, c.Err, inWords(sent))
 	}
 }

@@ -123,8 +123,8 @@ func (s *shardClient) command(c *Call) shard.Command {
 		return shard.Release{Call: base, Key: c.Hold.Key, Token: c.Hold.Token}
 	case Remember:
 		return shard.Remember{Call: base, TTL: l.ttl, Name: name, Key: c.Request.Key, User: c.Request.Operation.User, Stamp: c.stamp}
-	case Recall:
-		return shard.Recall{Call: base, TTL: l.ttl, Name: name, Key: c.memory.Key, Kind: c.memory.Kind, Remains: max(c.memory.until-s.client.now, time.Millisecond)}
+	case Recall, Arrive:
+		return l.tells(c, base)
 	case Drop:
 		return l.drops(c, base, c.Request.use())
 	case Fix:
@@ -449,6 +449,9 @@ func (s *shardClient) abandon(c *Call, cause error) {
 		l.giveUp(c, nil)
 	case c.Kind == Recall:
 		c.leaves = true // it goes on
+	case c.Kind == Arrive:
+		l.remove(c)
+		s.client.finish(c, fault.ErrUnconfirmed)
 	default:
 		c.leaves = true
 		l.abandoned = append(l.abandoned, c)

@@ -103,13 +103,13 @@ func (l *lease) skipped(c *Call, e shard.Event) {
 	}
 }
 
-// skippedInVain: a Lock was skipped that is not waited for any more. Its Cancel may come too late to hear of that.
+// skippedInVain: a Lock was skipped that is not waited for any more. If that has made a use, its Cancel may come too late to hear of it.
 func (l *lease) skippedInVain(e shard.Event) {
 	if e.What != shard.Skipped {
 		return
 	}
 	for _, c := range l.calls { // order-free: one Cancel at most has this target
-		if c.Kind == Cancel && c.target == e.Number {
+		if c.Kind == Cancel && c.target == e.Number && c.Request.pulls() {
 			c.stamp = e.Token
 		}
 	}

@@ -64,6 +64,12 @@ func Name(m Message, to transport.ID, asked Asked) string {
 func CommandName(cmd shard.Command) string {
 	switch c := cmd.(type) {
 	case shard.Acquire:
+		switch c.Kind {
+		case shard.Latch:
+			return "wait " + c.Key
+		case shard.Barrier:
+			return "enter " + c.Key
+		}
 		return "lock " + c.Key
 	case shard.Release:
 		return fmt.Sprintf("unlock %s token %d", c.Key, c.Token)
@@ -76,6 +82,10 @@ func CommandName(cmd shard.Command) string {
 		return fmt.Sprintf("end %s token %d", c.Key, c.Token)
 	case shard.Drop:
 		return fmt.Sprintf("drop %s stamp %d", c.Key, c.Stamp)
+	case shard.Arrive:
+		return "arrive " + c.Key
+	case shard.Recall:
+		return "recall " + c.Key
 	case shard.Report:
 		return fmt.Sprintf("report %s token %d", c.Key, c.Token)
 	case shard.Carry:
@@ -95,7 +105,7 @@ func CommandName(cmd shard.Command) string {
 func resultName(e *shard.Event, request string) string {
 	what, rest, _ := strings.Cut(request, " ")
 	switch {
-	case e.What == shard.Granted && what == "lock":
+	case e.What == shard.Granted && (what == "lock" || what == "enter"):
 		return fmt.Sprintf("granted %s token %d", rest, e.Token)
 	case e.What == shard.Granted:
 		return fmt.Sprintf("granted token %d", e.Token)
@@ -112,7 +122,10 @@ func resultName(e *shard.Event, request string) string {
 }
 
 // past has the word for a command that was carried out.
-var past = map[string]string{"end": "ended", "fail": "failed", "drop": "dropped", "unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed", "carry": "carried"}
+var past = map[string]string{
+	"end": "ended", "fail": "failed", "drop": "dropped", "unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed",
+	"arrive": "arrived", "recall": "recalled", "carry": "carried",
+}
 
 func raftName(m *raftpb.Message) string {
 	kind := strings.TrimPrefix(m.GetType().String(), "Msg")

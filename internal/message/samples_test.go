@@ -79,6 +79,9 @@ func requests() []sample {
 	operation := shard.Operation{Op: shard.Pull, Version: "1", User: "u", Durable: true, Alone: true, Retention: time.Minute}
 	begin := shard.Begin{Call: command.Call, TTL: time.Second, Name: "n", Key: "k", Operation: operation}
 	begins := append([]any{12}, wiretest.Elements(begin, "Operation")...)
+	once := shard.Begin{Call: command.Call, TTL: time.Second, Name: "n", Key: "k", Operation: shard.Operation{Op: shard.Run, Retention: time.Minute, Attempts: 3}}
+	onces := append([]any{12}, wiretest.Elements(once, "Operation")...)
+	arrival := shard.Arrive{Call: command.Call, TTL: time.Second, Name: "n", Key: "k", Capacity: 3, Who: "w", Retention: time.Minute}
 	query := message.Query{Query: replica.Query{Node: 7, Ref: 8, Key: "k", After: 9}, Generation: 12, Relay: true}
 	view := message.View{View: replica.View{Ref: 8, Revision: 99, Refs: []shard.Ref{{User: "u", Durable: true, Stamp: 98}}, More: true}, Leadership: by}
 	redirect := message.Redirect{Session: 3, Number: 4, Leadership: by}
@@ -88,6 +91,8 @@ func requests() []sample {
 		{"serving", 13, &message.Serving{Generation: 12, Term: 5}, nil},
 		{"request", 8, &message.Request{Generation: 12, Relay: true, Command: command, Raw: shard.AppendCommand(nil, command)}, []any{12, true, onWireCommand(1, command)}},
 		{"request of an operation", 8, &message.Request{Generation: 12, Command: begin, Raw: shard.AppendCommand(nil, begin)}, []any{12, false, append(begins, wiretest.Elements(operation, "Attempts"))}},
+		{"request to do what is done once", 8, &message.Request{Generation: 12, Command: once, Raw: shard.AppendCommand(nil, once)}, []any{12, false, append(onces, wiretest.Elements(once.Operation))}},
+		{"request of an arrival", 8, &message.Request{Generation: 12, Command: arrival, Raw: shard.AppendCommand(nil, arrival)}, []any{12, false, onWireCommand(19, arrival)}},
 		{"query", 18, &query, []any{7, 8, "k", 9, 12, true}},
 		{"view", 19, &view, []any{8, 99, []any{[]any{"u", true, 98}}, true, leads(by)}},
 		{"reply", 9, &reply, replies(reply)},

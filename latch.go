@@ -1,0 +1,140 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// Latch is a gate that opens once so many have arrived: n migrations that must be done before anybody serves, for example. See [Node.Latch].
+//
+// It has no state of its own. It may be used by several goroutines at once.
+type Latch struct {
+	assembly
+	keep time.Duration
+}
+
+// assembly is what a latch and a barrier have in common: a key, and how many are to come.
+type assembly struct {
+	name    string
+	n       int
+	err     error // of an argument
+	session func(context.Context) (*Session, error)
+}
+
+// Latch returns the latch with this name, 1 to 1024 bytes, any bytes, which opens when n different names have arrived: 1 to 1024. The name is a key
+// of the mesh, which cannot be used for anything else until nothing is known of it any more. All that use it at the same time must pass the same n; others get
+// ErrCapacityMismatch. An argument that is not valid is an error of every call.
+//
+// That it is open is remembered for 24 hours, or as [OpenFor] says; then it may be used again. So are arrivals, from the last one on, unless somebody waits.
+//
+// When the latch's shard has lost its majority and begins again, a latch is still open, and arrivals count, if a replica is left that knew of
+// them, or a process that arrived or waited lately: each process tells of the latest 128 in each shard. So a latch may miss arrivals then, and who has arrived should
+// arrive again if it can; but it never opens too early.
+func (n *Node) Latch(name string, count int, opts ...LatchOption) *Latch {
+	return newLatch(name, count, opts, n.anySession)
+}
+
+// Latch is [Node.Latch] in this session.
+func (s *Session) Latch(name string, count int, opts ...LatchOption) *Latch {
+	return newLatch(name, count, opts, s.itself)
+}
+
+func newLatch(name string, n int, opts []LatchOption, session func(context.Context) (*Session, error)) *Latch {
+	l := &Latch{newAssembly(name, n, session), defaultOpen}
+	for i, opt := range opts {
+		switch {
+		case l.err != nil:
+		case opt == nil:
+			l.err = invalidOption(i, "a LatchOption")
+		default:
+			l.err = opt(l)
+		}
+	}
+	return l
+}
+
+func newAssembly(name string, n int, session func(context.Context) (*Session, error)) assembly {
+	a := assembly{name: name, n: n, err: checkKey(name), session: session}
+	if a.err == nil && (n < 1 || n > shard.MaxMembers) {
+		a.err = invalid("the number of those that are to come", n, fmt.Sprintf("1 to %d", shard.MaxMembers))
+	}
+	return a
+}
+
+// check checks the arguments, and returns the session.
+func (a *assembly) check(ctx context.Context) (*Session, error) {
+	switch {
+	case ctx == nil:
+		return nil, invalid("the context", "nil", "a context")
+	case a.session == nil:
+		return nil, ErrClosed
+	case a.err != nil:
+		return nil, a.err
+	}
+	s, err := a.session(ctx)
+	if err == nil && s.isZero() {
+		err = ErrClosed
+	}
+	return s, err
+}
+
+// Arrive says that who has arrived: a name of 1 to 255 bytes, which counts once, however often it arrives, from whichever process. An arrival does not end with its
+// session. Arrive returns nil once it is confirmed; ErrUnconfirmed if ctx ends first, or the session: then it may count or not, and may be
+// repeated; ctx.Err() if ctx has ended already; ErrCapacityMismatch, ErrClosed, ErrLost, ErrInvalidKey, ErrInvalidOption.
+func (l *Latch) Arrive(ctx context.Context, who string) error {
+	s, err := l.of().check(ctx)
+	switch {
+	case err != nil:
+		return err
+	case who == "" || len(who) > shard.MaxName:
+		return invalid("who arrives", fmt.Sprintf("%d bytes", len(who)), fmt.Sprintf("1 to %d", shard.MaxName))
+	}
+	return s.inner.Arrive(ctx, shard.Memory{Key: l.name, Kind: shard.Latch, Capacity: int64(l.n), Who: who, Remains: l.keep})
+}
+
+// Wait waits until the latch is open, and returns nil. It waits in the queue of the key: nothing polls. Other errors:
+//
+//   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum if the latch's replicas have not
+//     answered for 2 s
+//   - ErrCapacityMismatch, ErrTooManyWaiters, ErrClosed, ErrLost as for [Session.Lock]
+//   - ErrInvalidKey, ErrInvalidOption
+func (l *Latch) Wait(ctx context.Context) error {
+	s, err := l.of().check(ctx)
+	if err != nil {
+		return err
+	}
+	info, err := s.inner.Await(ctx, client.Request{Key: l.name, Mode: client.Waits, Capacity: int64(l.n)})
+	if err != nil {
+		return newWaitError(l.name, ring.Shard(l.name, s.config.shards), *info, err)
+	}
+	return nil
+}
+
+func (l *Latch) of() *assembly {
+	if l == nil {
+		return &assembly{}
+	}
+	return &l.assembly
+}
+
+// LatchOption is an option of a [Latch].
+type LatchOption func(*Latch) error
+
+// defaultOpen is for how long it is remembered that a latch is open, if OpenFor does not say otherwise.
+const defaultOpen = 24 * time.Hour
+
+// OpenFor sets for how long it is remembered at least that the latch is open, from when the last of n has arrived; and, while it is not open and nobody waits, who
+// has arrived, from the last arrival on: 1 s to 365 days. Default: 24 hours. The longest that an arrival has named counts.
+func OpenFor(d time.Duration) LatchOption {
+	return func(l *Latch) error {
+		if l.keep = d; d < time.Second || d > shard.MaxDuration {
+			return invalid("OpenFor", d, fmt.Sprintf("1s to %v", shard.MaxDuration))
+		}
+		return nil
+	}
+}
