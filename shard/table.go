@@ -59,6 +59,7 @@ type Decision struct {
 	Session  SessionID
 	Number   uint64
 	Token    uint64 // Admitted and Finished
+	Kind     Kind
 	Weight   int64
 	Capacity int64
 	Settling bool   // the table grants nothing yet (P27)
@@ -71,7 +72,7 @@ type Decision struct {
 
 func (t *Table) decision(what DecisionKind, r *request) Decision {
 	return Decision{
-		What: what, Revision: t.revision, Key: r.entry.key, Session: r.session.id, Number: r.number, Token: r.token, Weight: r.weight,
+		What: what, Revision: t.revision, Key: r.entry.key, Session: r.session.id, Number: r.number, Token: r.token, Kind: r.entry.kind, Weight: r.weight,
 		Capacity: r.entry.capacity, Settling: t.settles != 0, Reported: r.reported, Earlier: r.entered,
 	}
 }
@@ -294,7 +295,7 @@ func (t *Table) acquire(c Acquire, tag string, out []Event) []Event {
 	}
 	if refuse != 0 {
 		if (refuse == Locked || refuse == Quiet) && t.observe != nil {
-			t.observe(Decision{What: Declined, Revision: t.revision, Key: c.Key, Session: s.id, Number: c.Number, Weight: c.Weight, Capacity: e.capacity, Settling: t.settles != 0})
+			t.observe(Decision{What: Declined, Revision: t.revision, Key: c.Key, Session: s.id, Number: c.Number, Kind: e.kind, Weight: c.Weight, Capacity: e.capacity, Settling: t.settles != 0})
 		}
 		out = append(out, t.refused(s, c.Number, refuse, e))
 		t.sweep(e)

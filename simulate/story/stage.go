@@ -24,6 +24,7 @@ type stage struct {
 	own     map[string]joiner     // by host: what its node asks for that others do not
 	calls   []*call
 	works   []*work
+	gates   []*gate
 	opened  map[string]*session
 	traffic *traffic
 
@@ -215,9 +216,13 @@ func (t *teller) end() {
 	for _, w := range t.works {
 		w.letGo()
 	}
+	for _, g := range t.gates {
+		g.letGo()
+	}
 	t.within(t.plan.ttl+t.plan.maxTTL+15*time.Second, "G4", "after the story, every call ends", func() bool {
 		return !slices.ContainsFunc(t.calls, func(c *call) bool { return !c.over && !c.crashed() }) &&
-			!slices.ContainsFunc(t.works, func(w *work) bool { return !w.over && !w.crashed() })
+			!slices.ContainsFunc(t.works, func(w *work) bool { return !w.over && !w.crashed() }) &&
+			!slices.ContainsFunc(t.gates, func(g *gate) bool { return !g.over && !g.crashed() })
 	})
 	_ = t.History().Finish()
 	t.over = true

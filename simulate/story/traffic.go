@@ -272,6 +272,7 @@ var vocabulary = []struct {
 	{"operations", called[*message.Request]("pull ", "update ", "delete ", "run ")},
 	{"ends", called[*message.Request]("end ", "fail ")},
 	{"drops", called[*message.Request]("drop ")},
+	{"arrivals", called[*message.Request]("arrive ")},
 	{"replies", is[*message.Reply]},
 	{"lock replies", called[*message.Reply]("granted", "queued", "refused lock")},
 	{"grants", called[*message.Reply]("granted")},

@@ -65,6 +65,7 @@ type keyQueue struct {
 	who     requestName           // and whose it is
 	depth   int                   // as far as the timeline knows
 	over    bool                  // the shard lives in another generation
+	round   int64                 // of a barrier: that were let in since nobody was inside
 }
 
 type grant struct {
@@ -153,6 +154,12 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", name.Shard, d.Key, d.Token, k.token))
 		}
 		k.granted, k.token, k.who = p, d.Token, r
+		if k.used == 0 {
+			k.round = 0
+		}
+		if k.round++; d.Kind == shard.Barrier && k.round > d.Capacity {
+			f.world.Fail(fmt.Errorf("P45 round: shard %d lets %s into %q, and %d of the round before are inside", name.Shard, f.named(r), d.Key, k.used))
+		}
 		f.holds(name, k, r, d, p.at)
 	case shard.Renamed:
 		f.renamed(name, k, requestName{d.Was, d.WasNumber}, r)
@@ -160,7 +167,7 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 		if k.who != (requestName{}) {
 			f.world.Fail(fmt.Errorf("C8 reports: shard %d gives %q back to %s with token %d, and has granted it with token %d", name.Shard, d.Key, f.named(r), d.Token, k.token))
 		}
-		k.token = max(k.token, d.Token)
+		k.token, k.round = max(k.token, d.Token), d.Capacity
 		f.holds(name, k, r, d, f.world.Now())
 	}
 	if depth := len(k.place); depth != k.depth {
