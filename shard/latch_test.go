@@ -80,6 +80,7 @@ func TestLatch(t *testing.T) {
 		{"who waits is reported", nil, awaited("ann", 1), "a1 waits", "ann waits"},
 		{"nobody goes on in the quiet time", after(open, awaited("cid", 1)), awaits("dan", 1), "d1 waits", "cid waits, dan waits, run  until 1m0s"},
 		{"then all do", after(open, awaited("cid", 1), awaits("dan", 1)), Calm{Term: thisTerm}, "c1 skips 6, d1 skips 7", "run  until 1m0s"},
+		{"also if it should be forgotten by then", after(open, awaited("cid", 1), awaits("dan", 1), later{now: 2 * retention}, Check{}), Calm{Term: thisTerm}, "c1 skips 7, d1 skips 8", ""},
 		{"or wait for who has not come", []Command{arrives("ann", 1, "one"), awaited("cid", 1)}, Calm{Term: thisTerm}, "", "cid waits, one came, until 1m0s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

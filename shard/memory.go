@@ -78,8 +78,10 @@ func (t *Table) recall(c Recall, out []Event) []Event {
 }
 
 // keeps reports whether what e remembers counts until those who wait are answered, though its time is over: all that waited skip,
-// also if there are too many for one step.
-func (e *entry) keeps() bool { return e.walking && e.kind != Resource }
+// also if there are too many for one step, or the table may not answer them yet.
+func (e *entry) keeps() bool {
+	return e.kind == Once && e.walking || e.kind == Latch && e.queue.len > 0
+}
 
 func (a *Recall) fields(c *wire.Codec) {
 	a.Call.fields(c)

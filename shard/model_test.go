@@ -176,7 +176,7 @@ func (m *model) tidy() {
 			r.names = nil
 		}
 		for o, d := range m.things[i].done {
-			if d != nil && m.now >= d.until && (Op(o) != Pull || len(m.things[i].uses) == 0) {
+			if r := &m.things[i]; d != nil && m.now >= d.until && (Op(o) != Pull || len(r.uses) == 0) && (r.kind != Latch || len(m.waiters(r.key)) == 0) {
 				m.things[i].done[o] = nil
 			}
 		}
@@ -198,7 +198,7 @@ func (m *model) walk(key string) (out []Event) {
 			return out
 		}
 		switch {
-		case d != nil && d.version == w.op.Version && (m.now < d.until || w.op.Op == Pull && w.op.Alone && len(r.uses) > 0):
+		case d != nil && d.version == w.op.Version && (m.now < d.until || w.Kind == Latch || w.op.Op == Pull && w.op.Alone && len(r.uses) > 0):
 			m.revision++
 			d.until = max(d.until, d.at+w.op.Retention)
 			if m.wishes = slices.Delete(m.wishes, i, i+1); w.op.Op == Pull {
@@ -207,7 +207,7 @@ func (m *model) walk(key string) (out []Event) {
 			s.results = append(s.results, outcome{w.Number, Skipped, m.revision, 0})
 			told := Event{What: Skipped, Session: w.Session, Number: w.Number, Token: m.revision}
 			if w.Kind != Resource {
-				told.Quiet = d.until - m.now
+				told.Quiet = max(d.until-m.now, time.Millisecond)
 			}
 			out = append(out, told)
 		case w.op.Attempts != 0 && r.failures >= w.op.Attempts:

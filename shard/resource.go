@@ -246,8 +246,7 @@ func (t *Table) walk(e *entry, out []Event) []Event {
 	}
 	if e.walking {
 		t.walks = slices.DeleteFunc(t.walks, func(o *entry) bool { return o == e })
-		kept := e.keeps()
-		if e.walking = false; kept {
+		if e.walking = false; e.kind != Resource {
 			t.forget(e)
 		}
 	}
