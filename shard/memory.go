@@ -83,6 +83,16 @@ func (e *entry) keeps() bool {
 	return e.kind == Once && e.walking || e.kind == Latch && e.queue.len > 0
 }
 
+// forsake forgets that something was done, or who arrived: a client whose clock is slow has told of that, and the key was something else
+// already.
+func (t *Table) forsake(e *entry) {
+	if e.kind == Once || e.kind == Latch {
+		t.keepEntry(e)
+		e.done[Run], e.arrivals = nil, arrivals{}
+		t.remind(e)
+	}
+}
+
 func (a *Recall) fields(c *wire.Codec) {
 	a.Call.fields(c)
 	duration(c, &a.TTL)

@@ -689,6 +689,10 @@ func (m *model) report(c Report) []Event {
 		return nil
 	}
 	refuseWaiters := func() {
+		if r := m.thing(c.Key); r != nil && (r.kind == Once || r.kind == Latch) {
+			r.done[Run], r.names, r.last, r.keep = nil, nil, 0, 0
+		}
+		defer m.tidy()
 		for _, w := range m.waiters(c.Key) {
 			e := Event{What: Refused, Session: w.Session, Number: w.Number, Reason: Capacity}
 			m.wishes = slices.DeleteFunc(m.wishes, func(o wish) bool { return o.Session == w.Session && o.Number == w.Number })

@@ -132,6 +132,8 @@ func TestOnceInANewGeneration(t *testing.T) {
 		{"then who waits skips what was done", []Command{recalls("ann", 1, time.Minute), run("bob", 1)}, Calm{Term: thisTerm}, "b1 skips 4", "run  until 1m0s"},
 		{"or does it, if nobody knows of that", []Command{run("bob", 1)}, Calm{Term: thisTerm}, "b1 runs 3", "bob runs"},
 		{"what was done may be told late", []Command{run("bob", 1), Calm{Term: thisTerm}}, recalls("ann", 1, time.Minute), "a1 done", "bob runs, run  until 1m0s"},
+		{"a lock that is reported is later than what was done", []Command{recalls("ann", 1, time.Minute), run("cid", 1)}, held("bob", 1, "r", 60), "c1 capacity, b1 runs 60", ""},
+		{"so is a place in its queue", []Command{recalls("ann", 1, time.Minute)}, waited("bob", 1, "r", 60), "b1 waits", ""},
 		{"a key that was reported as a lock was not done once", []Command{held("bob", 1, "r", 60)}, recalls("ann", 1, time.Minute), "a1 capacity", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -111,6 +111,7 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 	}
 	e := t.find(c.Key)
 	if c.Token == 0 && e != nil && e.differs(c) && e.isNew() {
+		t.forsake(e)
 		out = t.refuseWaiters(e, Capacity, out)
 		e = t.find(c.Key) // a resource on which something was done already
 	}
@@ -178,6 +179,7 @@ func (t *Table) vacate(s *session, c Report, out []Event) (Reason, []Event) {
 		lowest, token := e.lowest(other)
 		switch {
 		case token == 0:
+			t.forsake(e)
 			return 0, t.refuseWaiters(e, Capacity, out)
 		case token >= c.Token || lowest == s:
 			return Lost, out
