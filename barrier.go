@@ -7,13 +7,15 @@ import (
 	"github.com/lockmesh/mesh/ring"
 )
 
-// Barrier lets so many members go on together, again and again: the rounds of a computation on n processes, for example. See [Node.Barrier].
+// Barrier lets so many members go on together, again and again: the rounds of a computation on n processes, for example. See
+// [Node.Barrier].
 //
 // It has no state of its own. It may be used by several goroutines at once.
 type Barrier struct{ assembly }
 
-// Barrier returns the barrier with this name, 1 to 1024 bytes, any bytes, for n members: 1 to 1024. The name is a key of the mesh, which cannot be used for anything else while anybody is inside or
-// waits. All that use it at the same time must pass the same n; others get ErrCapacityMismatch. An argument that is not valid is an error of every call.
+// Barrier returns the barrier with this name, 1 to 1024 bytes, any bytes, for n members: 1 to 1024. The name is a key of the mesh,
+// which cannot be used for anything else while anybody is inside or waits. All that use it at the same time must pass the same n;
+// others get ErrCapacityMismatch. An argument that is not valid is an error of every call.
 func (n *Node) Barrier(name string, members int) *Barrier {
 	return &Barrier{newAssembly(name, members, n.anySession)}
 }
@@ -23,9 +25,10 @@ func (s *Session) Barrier(name string, members int) *Barrier {
 	return &Barrier{newAssembly(name, members, s.itself)}
 }
 
-// Enter waits until n members have entered, and all have left that were let through before, and then lets all n through together. Of more the first n
-// are let through, and the others wait for the next round. A caller that gives up before has not entered. A member is inside until [Passage.Leave], or until its session ends: a member that is lost
-// has left. Every call is a member of its own. After the barrier's shard has lost its majority those that live are inside as before. Errors:
+// Enter waits until n members have entered, and all have left that were let through before, and then lets all n through together.
+// Of more the first n are let through, and the others wait for the next round. A caller that gives up before has not entered. A
+// member is inside until [Passage.Leave], or until its session ends: a member that is lost has left. Every call is a member of its
+// own. After the barrier's shard has lost its majority those that live are inside as before. Errors:
 //
 //   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum if the barrier's replicas have not
 //     answered for 2 s
@@ -51,8 +54,8 @@ func (b *Barrier) Enter(ctx context.Context) (*Passage, error) {
 	return &Passage{newLock(ctx, &grant{hold: h, owner: s, key: b.name, mode: client.Enters, capacity: req.Capacity, entries: 1})}, nil
 }
 
-// Passage is one member's way through a [Barrier]: it is inside until Leave, or until its session ends. A Passage that is garbage-collected has not left; a
-// warning is logged. A zero or nil Passage has left.
+// Passage is one member's way through a [Barrier]: it is inside until Leave, or until its session ends. A Passage that is
+// garbage-collected has not left; a warning is logged. A zero or nil Passage has left.
 type Passage struct{ lock *Lock }
 
 func (p *Passage) of() *Lock {
@@ -75,5 +78,6 @@ func (p *Passage) Lost() <-chan struct{} { return p.of().Lost() }
 // Err returns nil while the member is inside, by the clock at this call; then ErrLost, or ErrClosed after Leave.
 func (p *Passage) Err() error { return p.of().Err() }
 
-// Leave says that the member has left. Its context ends first. Once all have left, the next round may begin. It returns what [Lock.Unlock] returns.
+// Leave says that the member has left. Its context ends first. Once all have left, the next round may begin. It returns what
+// [Lock.Unlock] returns.
 func (p *Passage) Leave(ctx context.Context) error { return p.of().Unlock(ctx) }

@@ -10,7 +10,8 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// Latch is a gate that opens once so many have arrived: n migrations that must be done before anybody serves, for example. See [Node.Latch].
+// Latch is a gate that opens once so many have arrived: n migrations that must be done before anybody serves, for example. See
+// [Node.Latch].
 //
 // It has no state of its own. It may be used by several goroutines at once.
 type Latch struct {
@@ -26,15 +27,16 @@ type assembly struct {
 	session func(context.Context) (*Session, error)
 }
 
-// Latch returns the latch with this name, 1 to 1024 bytes, any bytes, which opens when n different names have arrived: 1 to 1024. The name is a key
-// of the mesh, which cannot be used for anything else until nothing is known of it any more. All that use it at the same time must pass the same n; others get
-// ErrCapacityMismatch. An argument that is not valid is an error of every call.
+// Latch returns the latch with this name, 1 to 1024 bytes, any bytes, which opens when n different names have arrived: 1 to 1024.
+// The name is a key of the mesh, which cannot be used for anything else until nothing is known of it any more. All that use it at
+// the same time must pass the same n; others get ErrCapacityMismatch. An argument that is not valid is an error of every call.
 //
-// That it is open is remembered for 24 hours, or as [OpenFor] says; then it may be used again. So are arrivals, from the last one on, unless somebody waits.
+// That it is open is remembered for 24 hours, or as [OpenFor] says; then it may be used again. So are arrivals, from the last one
+// on, unless somebody waits.
 //
-// When the latch's shard has lost its majority and begins again, a latch is still open, and arrivals count, if a replica is left that knew of
-// them, or a process that arrived or waited lately: each process tells of the latest 128 in each shard. So a latch may miss arrivals then, and who has arrived should
-// arrive again if it can; but it never opens too early.
+// When the latch's shard has lost its majority and begins again, a latch is still open, and arrivals count, if a replica is left
+// that knew of them, or a process that arrived or waited lately: each process tells of the latest 128 in each shard. So a latch may
+// miss arrivals then, and who has arrived should arrive again if it can; but it never opens too early.
 func (n *Node) Latch(name string, count int, opts ...LatchOption) *Latch {
 	return newLatch(name, count, opts, n.anySession)
 }
@@ -83,9 +85,10 @@ func (a *assembly) check(ctx context.Context) (*Session, error) {
 	return s, err
 }
 
-// Arrive says that who has arrived: a name of 1 to 255 bytes, which counts once, however often it arrives, from whichever process. An arrival does not end with its
-// session. Arrive returns nil once it is confirmed; ErrUnconfirmed if ctx ends first, or the session: then it may count or not, and may be
-// repeated; ctx.Err() if ctx has ended already; ErrCapacityMismatch, ErrClosed, ErrLost, ErrInvalidKey, ErrInvalidOption.
+// Arrive says that who has arrived: a name of 1 to 255 bytes, which counts once, however often it arrives, from whichever process.
+// An arrival does not end with its session. Arrive returns nil once it is confirmed; ErrUnconfirmed if ctx ends first, or the
+// session: then it may count or not, and may be repeated; ctx.Err() if ctx has ended already; ErrCapacityMismatch, ErrClosed,
+// ErrLost, ErrInvalidKey, ErrInvalidOption.
 func (l *Latch) Arrive(ctx context.Context, who string) error {
 	s, err := l.of().check(ctx)
 	switch {
@@ -128,8 +131,9 @@ type LatchOption func(*Latch) error
 // defaultOpen is for how long it is remembered that a latch is open, if OpenFor does not say otherwise.
 const defaultOpen = 24 * time.Hour
 
-// OpenFor sets for how long it is remembered at least that the latch is open, from when the last of n has arrived; and, while it is not open and nobody waits, who
-// has arrived, from the last arrival on: 1 s to 365 days. Default: 24 hours. The longest that an arrival has named counts.
+// OpenFor sets for how long it is remembered at least that the latch is open, from when the last of n has arrived; and, while it is
+// not open and nobody waits, who has arrived, from the last arrival on: 1 s to 365 days. Default: 24 hours. The longest that an
+// arrival has named counts.
 func OpenFor(d time.Duration) LatchOption {
 	return func(l *Latch) error {
 		if l.keep = d; d < time.Second || d > shard.MaxDuration {

@@ -14,16 +14,18 @@ import (
 //	tick := now.Truncate(time.Hour).Format(time.RFC3339)
 //	ran, err := node.Once(ctx, "report/"+tick, 24*time.Hour, report)
 //
-// A key is 1 to 1024 bytes, any bytes. It cannot be used for anything else until nothing is known of it any more. A success is remembered for the retention, 1 s to 365 days, from
-// when it was confirmed, as the key's replicas count; the longest that a caller has named counts, also one that skipped. A failure is not remembered: if fn fails, or its node is lost, the next caller's fn runs.
-// So fn may start several times, and it must be safe to start it again after it was interrupted: the token of its [Operation] fences
-// an earlier one.
+// A key is 1 to 1024 bytes, any bytes. It cannot be used for anything else until nothing is known of it any more. A success is
+// remembered for the retention, 1 s to 365 days, from when it was confirmed, as the key's replicas count; the longest that a caller
+// has named counts, also one that skipped. A failure is not remembered: if fn fails, or its node is lost, the next caller's fn
+// runs. So fn may start several times, and it must be safe to start it again after it was interrupted: the token of its [Operation]
+// fences an earlier one.
 //
-// Once returns fn's error. Other errors are those of [Operation.End], with which fn may have succeeded though it is not remembered, and those of [Resource.Begin], ErrInUse apart; with
-// [Attempts], also ErrFailed. On any error of Begin fn did not run.
+// Once returns fn's error. Other errors are those of [Operation.End], with which fn may have succeeded though it is not remembered,
+// and those of [Resource.Begin], ErrInUse apart; with [Attempts], also ErrFailed. On any error of Begin fn did not run.
 //
-// When the key's shard has lost its majority and begins again, a success is still remembered if a replica is left that knew of it, or a process
-// that ran fn or skipped it lately: each process tells of the latest 128 in each shard. If none is left, fn may run again.
+// When the key's shard has lost its majority and begins again, a success is still remembered if a replica is left that knew of it,
+// or a process that ran fn or skipped it lately: each process tells of the latest 128 in each shard. If none is left, fn may run
+// again.
 func (n *Node) Once(ctx context.Context, key string, retention time.Duration, fn OpFunc, opts ...OnceOption) (ran bool, err error) {
 	return once(ctx, n.Resource(key), retention, fn, opts)
 }
@@ -58,9 +60,9 @@ func once(ctx context.Context, r *Resource, retention time.Duration, fn OpFunc, 
 type OnceOption func(*resourceOptions) error
 
 // Attempts makes a call of Once give up with ErrFailed, before its own fn has run, once n functions for the key have failed, or
-// were lost with their nodes: 1 to 1,000,000. Default: no limit. What counts are the failures of all callers, whatever their own limits are, since the last
-// success, or since nobody ran fn or waited for it any more: a caller that finds nobody always runs its fn. After the key's shard has lost its
-// majority the count begins again.
+// were lost with their nodes: 1 to 1,000,000. Default: no limit. What counts are the failures of all callers, whatever their own
+// limits are, since the last success, or since nobody ran fn or waited for it any more: a caller that finds nobody always runs its
+// fn. After the key's shard has lost its majority the count begins again.
 func Attempts(n int) OnceOption {
 	return func(o *resourceOptions) error {
 		if o.attempts = uint64(max(n, 0)); n < 1 || n > maxAttempts {

@@ -9,8 +9,8 @@ import (
 )
 
 // A shard's table remembers what was done once (P43), which latches are open, and who has arrived at the others (P44). Should the
-// shard lose it, the next one is told by replicas that had the table, and by clients that know of it: those that did it, skipped it, arrived,
-// or waited.
+// shard lose it, the next one is told by replicas that had the table, and by clients that know of it: those that did it, skipped
+// it, arrived, or waited.
 
 // maxMemories is how many of these a client keeps for a shard, at most: the latest.
 const maxMemories = 128
