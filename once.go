@@ -27,11 +27,17 @@ import (
 // or a process that ran fn or skipped it lately: each process tells of the latest 128 in each shard. If none is left, fn may run
 // again.
 func (n *Node) Once(ctx context.Context, key string, retention time.Duration, fn OpFunc, opts ...OnceOption) (ran bool, err error) {
+	if ctx != nil && n.isZero() {
+		return false, ErrClosed
+	}
 	return once(ctx, n.Resource(key), retention, fn, opts)
 }
 
 // Once is [Node.Once] in this session.
 func (s *Session) Once(ctx context.Context, key string, retention time.Duration, fn OpFunc, opts ...OnceOption) (ran bool, err error) {
+	if ctx != nil && s.isZero() {
+		return false, ErrClosed
+	}
 	return once(ctx, s.Resource(key), retention, fn, opts)
 }
 

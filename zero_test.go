@@ -34,6 +34,10 @@ func args(method reflect.Type, ctx context.Context, right, option bool) (all []r
 			v = reflect.ValueOf(int64(1))
 		case in == reflect.TypeFor[func(context.Context, *Lock) error]():
 			v = reflect.ValueOf(func(context.Context, *Lock) error { return nil })
+		case in.Kind() == reflect.Int:
+			v = reflect.ValueOf(1)
+		case in == reflect.TypeFor[OpFunc]():
+			v = reflect.ValueOf(func(context.Context, *Operation) error { return nil })
 		case in == reflect.TypeFor[[]byte]():
 			v = reflect.ValueOf([]byte("alive"))
 		default:
