@@ -60,8 +60,7 @@ func send(ctx context.Context, day string) error {
 }
 
 func redisOnce(ctx context.Context, node *mesh.Node, day string) error {
-	report := node.Resource("report/"+day, mesh.Retention(24*time.Hour))
-	_, err := report.Update(ctx, func(ctx context.Context, op *mesh.Operation) error {
+	_, err := node.Once(ctx, "report/"+day, 24*time.Hour, func(ctx context.Context, op *mesh.Operation) error {
 		return send(ctx, day) // of all callers one runs this; if it fails, the next one does
 	})
 	return err

@@ -42,10 +42,17 @@ func Example_redissonCalls() {
 	check(err)
 	check(permit.Unlock(ctx))
 	check(permits.Unlock(ctx))
+
+	latch := node.Latch("migrations", 3)
+	for _, shard := range []string{"a", "b", "b", "c"} {
+		check(latch.Arrive(ctx, shard))
+	}
+	fmt.Println("open:", latch.Wait(ctx) == nil)
 	// Output:
 	// held: true true true
 	// tried: true
 	// upgrade: true
+	// open: true
 }
 
 func redissonTry(ctx context.Context, node *mesh.Node) error {

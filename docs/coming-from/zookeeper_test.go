@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/lockmesh/mesh"
@@ -37,10 +38,25 @@ func Example_zookeeperCalls() {
 	_, err = node.Acquire(ctx, "imports", 1, 4)
 	fmt.Println("another limit:", errors.Is(err, mesh.ErrCapacityMismatch))
 	check(lease.Unlock(ctx))
+
+	barrier := node.Barrier("step", 3)
+	var members sync.WaitGroup
+	for range 3 {
+		members.Go(func() {
+			passage, err := barrier.Enter(ctx)
+			check(err)
+			check(passage.Leave(ctx))
+		})
+	}
+	members.Wait()
+	latch := node.Latch("go", 1)
+	check(latch.Arrive(ctx, "operator"))
+	fmt.Println("open:", latch.Wait(ctx) == nil)
 	// Output:
 	// held: true true
 	// upgrade: true
 	// another limit: true
+	// open: true
 }
 
 func zookeeperWait(ctx context.Context, node *mesh.Node) error {
