@@ -46,6 +46,9 @@ var deeds = [...]struct {
 	{"twice", (*guests).twice},
 	{"resource", (*guests).resource},
 	{"visit", (*guests).visit},
+	{"once", (*guests).once},
+	{"latch", (*guests).latch},
+	{"barrier", (*guests).barrier},
 }
 
 // newGuests draws how many there are, and what they do.
@@ -314,6 +317,62 @@ func (g *guests) resourceOptions(chance *rand.Rand) []mesh.ResourceOption {
 		opts = append(opts, mesh.WhileUsed(), mesh.UpdateRequiresNoRef())
 	}
 	return opts
+}
+
+// once: some do a thing once, or find it done. Some of them fail, and some give up after a few that did.
+func (g *guests) once(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
+		var opts []mesh.OnceOption
+		if chance.IntN(2) == 0 {
+			opts = append(opts, mesh.Attempts(1+chance.IntN(3)))
+		}
+		wait, cancel := g.wait(ctx, chance)
+		defer cancel()
+		_, _ = n.Once(wait, g.key("once", chance), time.Second+upTo(chance, 2*ttl), func(ctx context.Context, op *mesh.Operation) error {
+			_ = simulate.Sleep(ctx, upTo(chance, ttl/4))
+			switch chance.IntN(6) {
+			case 0:
+				return errors.New("failed")
+			case 1:
+				return op.End(ctx, nil) // before it returns
+			}
+			return ctx.Err()
+		}, opts...)
+	})
+}
+
+// latch: some wait for a latch at which some arrive, under few names.
+func (g *guests) latch(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
+		size := 3
+		if chance.IntN(8) == 0 {
+			size = 2
+		}
+		l := n.Latch(g.key("latch", chance), size, mesh.OpenFor(time.Second+upTo(chance, ttl)))
+		wait, cancel := g.wait(ctx, chance)
+		defer cancel()
+		if chance.IntN(2) == 0 {
+			_ = l.Wait(wait)
+		} else {
+			_ = l.Arrive(wait, fmt.Sprint("name", chance.IntN(4)))
+		}
+	})
+}
+
+// barrier: some enter a barrier together, and leave it one after the other. Some turn back.
+func (g *guests) barrier(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
+		wait, cancel := g.wait(ctx, chance)
+		p, err := n.Barrier(g.key("barrier", chance), 1+g.crowd/2).Enter(wait)
+		cancel()
+		if err != nil {
+			return
+		}
+		_ = simulate.Sleep(p.Context(), upTo(chance, ttl/8))
+		wait, cancel = g.wait(ctx, chance)
+		defer cancel()
+		_ = p.Leave(wait)
+	})
 }
 
 // fixed takes a lock of fixed length, and gives it back, in time or not, after it has moved
