@@ -48,16 +48,13 @@ const (
 	RW        Kind = iota // a read/write lock: a writer has weight Whole, a reader weight 1
 	Semaphore             // permits up to a capacity
 	Resource              // operations, one at a time (P39)
-	_                     // for elections
+	Election              // one leader, and what it proclaims (P46)
 	Once                  // one operation, that is done once (P43)
 	Latch                 // it opens once so many have arrived (P44)
 	Barrier               // so many hold it together, once as many have come (P45)
 
 	lastKind = Barrier
 )
-
-// known reports whether there is such a kind.
-func (k Kind) known() bool { return k <= Resource || k >= Once && k <= lastKind }
 
 // operates reports whether a key of this kind has operations instead of locks.
 func (k Kind) operates() bool { return k == Resource || k == Once }
@@ -206,7 +203,7 @@ const (
 	wireDrop
 	wireWalk
 	wireRemember
-	_ // for elections
+	wireProclaim
 	wireRecall
 	wireArrive
 	_ // kept for others
@@ -232,7 +229,7 @@ func (a *Acquire) fields(c *wire.Codec) {
 
 // share reports whether a request may ask for this weight of a key of that kind and capacity.
 func share(kind Kind, weight, capacity int64) bool {
-	return kind.known() && weight >= 1 && weight <= capacity && (kind != RW || capacity == Whole) && (!kind.operates() || capacity == 1) &&
+	return weight >= 1 && weight <= capacity && (kind != RW || capacity == Whole) && (!kind.operates() && kind != Election || capacity == 1) &&
 		(!kind.assembles() || weight == 1 && capacity <= MaxMembers)
 }
 
@@ -264,6 +261,10 @@ func (a *Report) fields(c *wire.Codec) {
 		c.Check(a.Op.kind() == a.Kind, "an operation of another kind")
 	}
 	c.Check(a.Kind != Latch || a.Token == 0, "a hold of a latch")
+	if a.Kind == Election {
+		c.Uint(&a.Sequence, anyUint)
+		c.Check(a.Sequence == 0 || a.Token != 0, "a candidate that has proclaimed something")
+	}
 	c.Check(!a.Uses || a.Kind == Resource && a.Op == Pull && a.Token != 0, "a use without a stamp")
 	c.Check(share(a.Kind, a.Weight, a.Capacity), "weight and capacity do not fit")
 }
@@ -388,6 +389,8 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireWalk))
 	case Remember:
 		cmd.fields(as(&c, wireRemember))
+	case Proclaim:
+		cmd.fields(as(&c, wireProclaim))
 	case Recall:
 		cmd.fields(as(&c, wireRecall))
 	case Arrive:
@@ -486,6 +489,10 @@ func readCommand(r *wire.Reader, mayHaveTag bool) Command {
 		cmd = a
 	case wireRemember:
 		var a Remember
+		a.fields(&c)
+		cmd = a
+	case wireProclaim:
+		var a Proclaim
 		a.fields(&c)
 		cmd = a
 	case wireRecall:

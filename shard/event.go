@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Event is what a step tells of a session: an answer to a command of it, which the shard's leader
+// Event is what a step tells, of a session as a rule: an answer to a command of it, which the shard's leader
 // must now send to the session's node, or a change that the leader must keep track of. Followers
 // drop events.
 type Event struct {
@@ -20,6 +20,7 @@ type Event struct {
 	Reason  Reason        // Refused
 	TTL     time.Duration // Opened: of the lease; Fixed: for how long it lasts from now on
 	Quiet   time.Duration // Queued and Refused: for how much longer the table grants nothing; zero: it may grant (P27). Skipped, the first time, of a Run: for how much longer its success is remembered
+	Key     string        // Led
 }
 
 // EventKind says what happened.
@@ -48,6 +49,8 @@ const (
 	Ended
 	// The session's silence is over (P5).
 	Reheard
+	// The leader of the election Key, or its value, may be another one. It is of no session.
+	Led
 )
 
 // Answers reports whether the event answers a command.

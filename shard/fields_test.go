@@ -21,7 +21,7 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 	for kind, cmd := range []Command{
 		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireFix: Fix{}, wireClose: Close{},
 		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{}, wireReport: Report{}, wireCalm: Calm{},
-		wireBegin: Begin{}, wireEnd: End{}, wireDrop: Drop{}, wireWalk: Walk{}, wireRemember: Remember{},
+		wireBegin: Begin{}, wireEnd: End{}, wireDrop: Drop{}, wireWalk: Walk{}, wireRemember: Remember{}, wireProclaim: Proclaim{},
 		wireRecall: Recall{}, wireArrive: Arrive{}, wireCarry: Carry{}, wireClaim: Claim{},
 	} {
 		if cmd == nil {
@@ -41,6 +41,9 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		if _, ok := cmd.(Recall); ok {
 			v.FieldByName("Kind").SetUint(uint64(Latch))
 		}
+		if _, ok := cmd.(Report); ok {
+			v.FieldByName("Sequence").SetUint(0) // an election's alone
+		}
 		if _, ok := cmd.(Acquire); ok {
 			v.FieldByName("Kind").SetUint(uint64(Semaphore))
 		}
@@ -53,7 +56,11 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		if got := ReadCommand(r); r.End() != nil || !reflect.DeepEqual(got, cmd) {
 			t.Errorf("%+v came back as %+v, error %v", cmd, got, r.Err())
 		}
-		elements := append([]any{kind}, wiretest.Elements(cmd, "Earlier", "Operation")...)
+		lists := []string{"Earlier", "Operation"}
+		if _, ok := cmd.(Report); ok {
+			lists = append(lists, "Sequence")
+		}
+		elements := append([]any{kind}, wiretest.Elements(cmd, lists...)...)
 		switch p := cmd.(type) { // what is a list of its own
 		case Report:
 			elements = append(elements, wiretest.Elements(p.Earlier), wiretest.Elements(p.Operation, "Attempts"))
@@ -182,6 +189,7 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	step(Arrive{Call: call("ned", 4), TTL: ttl, Name: "ned", Key: "latch", Capacity: 3, Who: "ned", Retention: time.Hour})
 	step(waitsAt("ned", 5, "latch", Latch, 3))
 	step(waitsAt("ned", 6, "barrier", Barrier, 3))
+	step(proclaim("kim", 2, step(campaign("kim", 1, "first")), 5, "second"))
 	table.settles = 11 * time.Second
 	step(waited("fay", 1, "k", 1))
 
@@ -193,7 +201,7 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"session.minSince", "session.silent", "session.fixed", "request.value", "Table.deleted", "completion.until", "use.durable", "Operation.Durable",
+		"session.minSince", "session.silent", "session.fixed", "request.value", "request.sequence", "Table.deleted", "completion.until", "use.durable", "Operation.Durable",
 	} {
 		if !was.seen[name] {
 			t.Errorf("%s was not looked at", name)

@@ -32,6 +32,8 @@ func (t *Table) checkCommand(cmd Command) {
 		key = c.Key
 	case Walk:
 		key = c.Key
+	case Proclaim:
+		key = c.Key
 	case Tagged:
 		t.checkCommand(c.Command)
 		return
@@ -81,6 +83,9 @@ func (t *Table) checkEntry(e *entry) {
 	}
 	if e.resource != nil {
 		t.checkResource(e)
+	}
+	if head := e.queue.first(); e.kind == Election && head != nil && head.sequence != 0 {
+		panic(fmt.Sprintf("shard: election %q: a candidate has proclaimed something", e.key))
 	}
 	walking := e.resource != nil && e.walking
 	if t.settles == 0 && e.due() != walking {

@@ -22,7 +22,8 @@ type Report struct {
 	Capacity int64
 	Value    []byte
 	Earlier
-	Operation // on a resource: that runs, or waits; or the pull that made a use
+	Operation        // on a resource: that runs, or waits; or the pull that made a use
+	Sequence  uint64 // of an election's leader: that of Value; zero: it has proclaimed nothing
 }
 
 // Earlier is what a session knows of an earlier table.
@@ -133,7 +134,9 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 		s.results[c.Number] = result{what: Granted, token: c.Token}
 		return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
 	}
-	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, token: c.Token, entered: c.Entered, reported: true, op: e.waits()}
+	r := &request{
+		entry: e, session: s, number: c.Number, weight: c.Weight, token: c.Token, entered: c.Entered, reported: true, op: e.waits(), sequence: c.Sequence,
+	}
 	r.name(tag)
 	if c.Kind.operates() {
 		r.op = &c.Operation
@@ -152,6 +155,7 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 	s.holds[c.Token] = r
 	s.results[c.Number] = result{what: Granted, token: c.Token}
 	t.report(Resumed, r)
+	out = e.led(out)
 	if c.Hold != 0 {
 		s.ttl, s.fixed = c.Hold, true
 		out = append(out, Event{What: Fixed, Session: s.id, TTL: c.Hold})

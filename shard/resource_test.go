@@ -92,6 +92,9 @@ func told(events []Event) string {
 		switch e.What {
 		case Opened:
 			continue
+		case Led:
+			all = append(all, e.Key+" led")
+			continue
 		case Ended:
 			all = append(all, who+" ended")
 			continue

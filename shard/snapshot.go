@@ -242,7 +242,6 @@ func (e *entryImage) Fields(c *wire.Codec) {
 			}
 		}
 	}
-	c.Check(e.kind.known(), "a key of no kind")
 	if e.kind.remembers() {
 		if c.Reads() {
 			e.resource = &resource{by: make(map[useID]*use)}
@@ -322,6 +321,10 @@ func (q *requestImage) fields(c *wire.Codec) {
 		c.Check(q.op.Op.kind() == kind, "an operation of another kind")
 	} else if c.Reads() {
 		q.op = q.entry.waits()
+	}
+	if q.entry.kind == Election {
+		c.Uint(&q.sequence, anyUint)
+		c.Check(q.sequence == 0 || q.token != 0, "a candidate that has proclaimed something")
 	}
 	c.End(t)
 }

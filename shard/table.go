@@ -136,6 +136,8 @@ type request struct {
 	op      *Operation // on a resource
 	tag     string     // of a guest; else empty
 
+	sequence uint64 // of an election's leader: that of value
+
 	entered  uint64 // the revision at which it entered the queue: its place, should it be reported (C8)
 	reported bool   // by its client: entered is a revision of an earlier table
 }
@@ -223,6 +225,8 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.unuse(cmd, out)
 	case Remember:
 		out = t.remember(cmd, out)
+	case Proclaim:
+		out = t.proclaim(cmd, out)
 	case Recall:
 		out = t.recall(cmd, out)
 	case Arrive:
@@ -358,6 +362,8 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 		return t.assemble(e, out)
 	case e.kind.remembers():
 		return t.walk(e, out)
+	case e.kind == Election:
+		return t.elect(e, out)
 	}
 	for r := t.next(e); r != nil; r = t.next(e) {
 		out = t.admit(r, out)
