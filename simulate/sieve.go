@@ -31,12 +31,12 @@ var sieveKinds = [...]struct {
 	name     string
 	messages []string
 }{
-	{"requests", []string{"lock", "enter", "wait", "arrive", "unlock", "fix", "cancel", "close"}},
+	{"requests", []string{"lock", "stand", "proclaim", "enter", "wait", "arrive", "unlock", "fix", "cancel", "close"}},
 	{"operations", []string{"pull", "update", "delete", "run", "end", "fail"}},
 	{"uses", []string{"drop", "remember", "recall", "report"}},
-	{"replies", []string{"granted", "queued", "skipped", "refused", "refused:", "unlocked", "ended", "failed", "dropped", "fixed", "cancelled", "closed", "arrived", "recalled", "done"}},
+	{"replies", []string{"granted", "queued", "skipped", "refused", "refused:", "unlocked", "ended", "failed", "dropped", "fixed", "cancelled", "closed", "proclaimed", "arrived", "recalled", "done"}},
 	{"questions", []string{"who"}},
-	{"views", []string{"who uses it"}},
+	{"views", []string{"who uses it", "leader", "nobody"}},
 	{"renewals", []string{"renewal"}},
 	{"answers", []string{"renewal answered"}},
 	{"redirects", []string{"not here"}},

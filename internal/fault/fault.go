@@ -55,6 +55,8 @@ var (
 	ErrLocked = errors.New("mesh: the call would have to wait")
 	// ErrQuiet: a call that does not wait, and its shard grants nothing yet.
 	ErrQuiet = errors.New("mesh: the quiet time is not over")
+	// ErrNoLeader: nobody leads the election.
+	ErrNoLeader = errors.New("mesh: no leader")
 	// ErrInUse: an operation that is to run alone, on a resource that is used.
 	ErrInUse = errors.New("mesh: the resource is used")
 	// ErrFailed: what is done once has failed as often as the caller allows.

@@ -66,6 +66,10 @@ func Append(b []byte, sh int, m Message) []byte {
 		m.Fields(head(kindQuery))
 	case *View:
 		m.Fields(head(kindView))
+	case *Observe:
+		m.Fields(head(kindObserve))
+	case *Led:
+		m.Fields(head(kindLed))
 	case *Forward:
 		m.Fields(head(kindForward))
 	case *replica.Missing:
@@ -99,6 +103,8 @@ var kinds = [...]func(*wire.Codec, Message) Message{
 	kindSum:      into[replica.Sum],
 	kindQuery:    into[Query],
 	kindView:     into[View],
+	kindObserve:  into[Observe],
+	kindLed:      into[Led],
 }
 
 func into[T any, P interface {
@@ -191,7 +197,7 @@ func (r *Reader) inside(f *Forward) {
 	kind := wire.NewReader(f.inner)
 	kind.Array(lastKind)
 	switch kind.Uint(lastKind) {
-	case kindReply, kindRedirect, kindAnswer, kindView:
+	case kindReply, kindRedirect, kindAnswer, kindView, kindLed:
 	default:
 		c.Fail("a forward of what is not forwarded")
 		return

@@ -36,7 +36,9 @@ const (
 	kindSum     // *replica.Sum
 	kindQuery
 	kindView
-	lastKind = kindView
+	kindObserve
+	kindLed
+	lastKind = kindLed
 )
 
 // maxForward is the size of the largest message that a Forward may carry.
@@ -97,11 +99,24 @@ type (
 		Leadership // of the leader that answers
 	}
 
+	// Observe is a client's question who leads an election, and its wish to be told of changes.
+	Observe struct {
+		replica.Observe
+		Generation uint64 // as in Request
+		Relay      bool   // as in Request
+	}
+
+	// Led is what a leader says of an election. Its node is the receiver.
+	Led struct {
+		replica.Led
+		Leadership // of the shard's leader, which says it
+	}
+
 	// Forward asks a node to pass a message on to another node, which the sender cannot
 	// reach (P15). See NewForward.
 	Forward struct {
 		To     uint64
-		Inside Message // a Reply, a Redirect, an Answer or a View, about the same shard
+		Inside Message // a Reply, a Redirect, an Answer, a View or a Led, about the same shard
 		inner  []byte  // its wire form
 	}
 )
@@ -255,6 +270,33 @@ func (m *View) Fields(c *wire.Codec) {
 		c.End(t)
 	}
 	c.Bool(&m.More)
+	m.Leadership.Fields(c)
+}
+
+func (m *Observe) Fields(c *wire.Codec) {
+	c.Uint(&m.Node, anyUint)
+	c.Check(m.Node != 0, "a question of nobody")
+	c.Uint(&m.Ref, anyUint)
+	c.String(&m.Key, shard.MaxKey)
+	c.Check(m.Key != "", "a question without a key")
+	wire.Number(c, &m.For, uint64(shard.MaxDuration))
+	c.Uint(&m.Generation, anyUint)
+	c.Bool(&m.Relay)
+}
+
+func (m *Led) Fields(c *wire.Codec) {
+	c.Uint(&m.Ref, anyUint)
+	c.String(&m.Key, shard.MaxKey)
+	c.Check(m.Key != "", "an election without a key")
+	c.Uint(&m.Revision, anyUint)
+	t := c.Begin()
+	c.Uint(&m.Token, anyUint)
+	c.Uint(&m.Sequence, anyUint)
+	c.Bytes(&m.Value, shard.MaxValue)
+	c.String(&m.Name, shard.MaxName)
+	c.Bool(&m.Quiet)
+	c.Check(m.Token != 0 || m.Sequence == 0 && len(m.Value) == 0 && m.Name == "", "what nobody has proclaimed")
+	c.End(t)
 	m.Leadership.Fields(c)
 }
 

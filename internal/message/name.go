@@ -52,6 +52,10 @@ func Name(m Message, to transport.ID, asked Asked) string {
 		return "who uses " + m.Key
 	case *View:
 		return "who uses it"
+	case *Observe:
+		return "who leads " + m.Key
+	case *Led:
+		return m.name()
 	case *Forward:
 		return "pass on: " + Name(m.Inside, transport.ID(m.To), asked)
 	case *replica.Missing:
@@ -60,17 +64,32 @@ func Name(m Message, to transport.ID, asked Asked) string {
 	return fmt.Sprintf("%T", m)
 }
 
+// name says which leader an election has.
+func (m *Led) name() string {
+	switch {
+	case m.Quiet:
+		return "nobody knows who leads " + m.Key
+	case m.Token == 0:
+		return "nobody leads " + m.Key
+	}
+	return fmt.Sprintf("leader of %s token %d sequence %d", m.Key, m.Token, m.Sequence)
+}
+
 // CommandName names a client's command: "lock k", "unlock k token 7".
 func CommandName(cmd shard.Command) string {
 	switch c := cmd.(type) {
 	case shard.Acquire:
 		switch c.Kind {
+		case shard.Election:
+			return "stand for " + c.Key
 		case shard.Latch:
 			return "wait " + c.Key
 		case shard.Barrier:
 			return "enter " + c.Key
 		}
 		return "lock " + c.Key
+	case shard.Proclaim:
+		return fmt.Sprintf("proclaim %s sequence %d", c.Key, c.Sequence)
 	case shard.Release:
 		return fmt.Sprintf("unlock %s token %d", c.Key, c.Token)
 	case shard.Begin:
@@ -123,7 +142,7 @@ func resultName(e *shard.Event, request string) string {
 
 // past has the word for a command that was carried out.
 var past = map[string]string{
-	"end": "ended", "fail": "failed", "drop": "dropped", "unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed",
+	"end": "ended", "fail": "failed", "drop": "dropped", "proclaim": "proclaimed", "unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed",
 	"arrive": "arrived", "recall": "recalled", "carry": "carried",
 }
 

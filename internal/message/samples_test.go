@@ -84,6 +84,9 @@ func requests() []sample {
 	arrival := shard.Arrive{Call: command.Call, TTL: time.Second, Name: "n", Key: "k", Capacity: 3, Who: "w", Retention: time.Minute}
 	query := message.Query{Query: replica.Query{Node: 7, Ref: 8, Key: "k", After: 9}, Generation: 12, Relay: true}
 	view := message.View{View: replica.View{Ref: 8, Revision: 99, Refs: []shard.Ref{{User: "u", Durable: true, Stamp: 98}}, More: true}, Leadership: by}
+	observe := message.Observe{Observe: replica.Observe{Node: 7, Ref: 8, Key: "k", For: 10 * time.Second}, Generation: 12, Relay: true}
+	leader := shard.Leader{Token: 98, Sequence: 2, Value: []byte("v"), Name: "n", Quiet: true}
+	led := message.Led{Led: replica.Led{Ref: 8, Key: "k", Revision: 99, Leader: leader}, Leadership: by}
 	redirect := message.Redirect{Session: 3, Number: 4, Leadership: by}
 	return []sample{
 		{"offer", 6, &replica.Offer{Term: 5}, nil},
@@ -95,6 +98,8 @@ func requests() []sample {
 		{"request of an arrival", 8, &message.Request{Generation: 12, Command: arrival, Raw: shard.AppendCommand(nil, arrival)}, []any{12, false, onWireCommand(19, arrival)}},
 		{"query", 18, &query, []any{7, 8, "k", 9, 12, true}},
 		{"view", 19, &view, []any{8, 99, []any{[]any{"u", true, 98}}, true, leads(by)}},
+		{"observe", 20, &observe, []any{7, 8, "k", 10 * time.Second, 12, true}},
+		{"led", 21, &led, []any{8, "k", 99, []any{98, 2, []byte("v"), "n", true}, leads(by)}},
 		{"reply", 9, &reply, replies(reply)},
 		{"reply of a former leader", 9, &late, replies(late)},
 		{"redirect", 10, &redirect, []any{3, 4, leads(by)}},

@@ -25,6 +25,8 @@ type leadership struct {
 	seal       seal          // whether the others know which replicas there are
 	leases     leases        // the sessions' clocks
 	reads      reads         // what waits until a majority confirms the leader
+	observers  observers     // of elections
+	forgetAt   time.Duration // when to look for observers that are gone
 	contacts   contacts      // when the others last answered
 	learners   learners      // the learners' progress
 	placing    placing       // the change of replicas that is under way
@@ -337,6 +339,9 @@ func (r *Replica) confirmed(ctx []byte, out *Output) {
 		refs, more := r.table.Refs(q.Key, q.After, maxRefs)
 		out.Views = append(out.Views, View{q.Node, q.Ref, r.table.Revision(), refs, more})
 	}
+	for _, q := range done.observes {
+		r.observed(q, out)
+	}
 	for _, id := range done.expiries {
 		if r.leading.leases.expire(id, r.now) {
 			r.appendOwn(shard.Expire{Session: id, Term: r.term})
@@ -371,7 +376,7 @@ func (r *Replica) serve(out *Output) {
 func (r *Replica) becomeLeader(out *Output) {
 	r.leading = leadership{
 		serving: true, began: r.now, base: r.table.Now(), timeAt: r.now,
-		leases: newLeases(r.cfg.Watch), reads: newReads(), contacts: newContacts(),
+		leases: newLeases(r.cfg.Watch), reads: newReads(), contacts: newContacts(), observers: newObservers(r.table.Settles() != 0),
 		learners: make(learners), comparison: comparison{words: make(map[uint64]checksum)},
 	}
 	r.leading.reads.sign = true // how late are the others? The owner may be one of them
@@ -407,6 +412,8 @@ func (r *Replica) note(events []shard.Event, out *Output) {
 			ls.refused(e.Session, e.Number, record.TTL)
 		case shard.Fixed:
 			ls.fix(e.Session, r.now, e.TTL)
+		case shard.Led:
+			r.leading.observers.changed(e.Key)
 		case shard.Reheard:
 			for _, q := range ls.reheard(e.Session) {
 				r.answer(q, out)
@@ -419,6 +426,10 @@ func (r *Replica) note(events []shard.Event, out *Output) {
 func (r *Replica) supervise() {
 	g := &r.leading
 	g.reads.giveUp(r.now)
+	if r.now >= g.forgetAt {
+		g.forgetAt = r.now + forgetEvery
+		g.observers.forget(r.now)
+	}
 	if g.leases.due(r.now) {
 		r.review()
 	}

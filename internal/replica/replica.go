@@ -118,6 +118,7 @@ type Output struct {
 	Events  []shard.Event // for the sessions' nodes; only from a serving leader
 	Answers []Answer      // to renewals
 	Views   []View        // to queries
+	Led     []Led         // to observers of elections
 	Dropped []Dropped
 	Serving bool // this replica has just begun to serve
 }
@@ -143,7 +144,7 @@ type Hosted struct {
 // Reset empties out for its next use.
 func (out *Output) Reset() {
 	*out = Output{
-		Sends: out.Sends[:0], Events: out.Events[:0], Answers: out.Answers[:0], Views: out.Views[:0], Dropped: out.Dropped[:0],
+		Sends: out.Sends[:0], Events: out.Events[:0], Answers: out.Answers[:0], Views: out.Views[:0], Led: out.Led[:0], Dropped: out.Dropped[:0],
 	}
 }
 
@@ -452,6 +453,7 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 		r.propose() // what applying made the leader say
 		r.readIndex()
 	}
+	r.tellObservers(out)
 	r.receiver.decided()
 	r.emit(out)
 	r.compact()
