@@ -26,6 +26,10 @@ func (s *shardClient) askPage(c *Call) {
 
 func (s *shardClient) sendAsk(c *Call) {
 	s.pause(c)
+	if c.Request.Mode == Elects {
+		s.postObserve(replica.Observe{Node: s.client.cfg.Node, Ref: c.number, Key: c.Request.Key}, c.attempt)
+		return
+	}
 	q := &message.Query{Query: replica.Query{Node: s.client.cfg.Node, Ref: c.number, Key: c.Request.Key}, Generation: s.generation}
 	if n := len(c.Refs); n > 0 {
 		q.After = c.Refs[n-1].Stamp
@@ -47,7 +51,7 @@ func (s *shardClient) asked(r message.Redirect) *Call {
 // viewed handles a confirmed leader's answer.
 func (s *shardClient) viewed(m *message.View) {
 	s.learn(m.Revision)
-	i := slices.IndexFunc(s.asks, func(c *Call) bool { return c.number == m.Ref })
+	i := slices.IndexFunc(s.asks, func(c *Call) bool { return c.number == m.Ref && c.Request.Mode != Elects })
 	if i < 0 {
 		return
 	}

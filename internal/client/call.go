@@ -10,7 +10,7 @@ import (
 // Kind says what a call is for.
 type Kind uint8
 
-// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, an Arrive, a Carry or a Hear.
+// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, a Proclaim, an Arrive, a Carry or a Hear.
 const (
 	Lock     Kind = iota // wait for a key
 	Cancel               // undo a Lock whose caller has given up
@@ -19,8 +19,9 @@ const (
 	Close                // end a lease, with all that it holds
 	Report               // ask the table of a new generation for a hold (C8)
 	Drop                 // end a user's use of a resource (P39)
-	Ask                  // ask who uses a resource
+	Ask                  // ask who uses a resource, or who leads an election
 	Remember             // tell the table of a new generation of a durable use that the one before had
+	Proclaim             // give a leadership another value
 	Recall               // tell it what the one before remembered (P43, P44)
 	Arrive               // arrive at a latch (P44)
 	Carry                // carry a guest on, in one shard (P42)
@@ -33,10 +34,10 @@ type Call struct {
 	Kind    Kind
 	Shard   int
 	Session *Session      // of a Lock, a Drop, an Arrive, a Remember, a Recall and a Hear, and of a Carry that a caller made
-	Request Request       // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key
+	Request Request       // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key, and Elects; of a Proclaim: its Value
 	Arrival shard.Memory  // of an Arrive: the latch, who arrives, and for how long that is remembered
 	Length  time.Duration // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
-	Hold    *Hold         // of an Unlock and a Fix; the result of a Lock
+	Hold    *Hold         // of an Unlock, a Fix and a Proclaim; the result of a Lock
 	Failed  bool          // of the Unlock of an operation: it failed
 	Only    bool          // of a Carry: only if there is something to carry on
 	Parker  env.Parker    // the driver's: where the caller waits, if one does
@@ -45,31 +46,33 @@ type Call struct {
 	Err     error       // the result
 	Skipped bool        // of a Lock: its operation was done already; then Hold is a use, if it was a pull, else nil
 	Use     *Hold       // of the Unlock of a pull that did not fail
-	Refs    []shard.Ref // of an Ask
+	Refs    []shard.Ref // of an Ask who uses a resource
+	Leader  Leader      // of an Ask who leads an election
 	Info    WaitInfo    // of a Lock: what was known
 	None    bool        // of a Carry: there was nothing to carry on
 	Ended   bool        // of a claim: what it claims has ended; then stamp is its token
 
-	lease   *lease
-	number  uint64        // in the lease; of an Ask: in the client
-	target  uint64        // of a Cancel: the number of the Lock, whose Request it has
-	stamp   uint64        // of a Remember; of a Drop: a later use stays; of a Lock, and of its Cancel: the use that it has made, if it is known; zero: none
-	memory  memory        // of a Recall and an Arrive
-	lone    uint64        // of what drops a use: a later one that outlived its session stays
-	dropped uint64        // of what makes a use: a Drop names this stamp
-	command shard.Command // made when it is first sent
-	raw     []byte        // its wire form
-	acks    []uint64      // the acknowledgements that it carries
-	first   time.Duration // when it was first sent
-	retryAt time.Duration
-	attempt int
-	entered uint64 // of a Lock: the revision at which it entered the queue, once it is known
-	jumps   int    // redirects that were followed since the last retry
-	queued  bool   // it is in the shard's queue
-	reports bool   // a Lock: it asks for the place that it had in an earlier generation
-	fixing  bool   // a Lock: it is granted, and its fixed time is asked for
-	over    bool   // it has its result
-	leaves  bool   // an Unlock whose caller does not wait any more
+	lease    *lease
+	number   uint64        // in the lease; of an Ask: in the client
+	target   uint64        // of a Cancel: the number of the Lock, whose Request it has
+	stamp    uint64        // of a Remember; of a Drop: a later use stays; of a Lock, and of its Cancel: the use that it has made, if it is known; zero: none
+	memory   memory        // of a Recall and an Arrive
+	lone     uint64        // of what drops a use: a later one that outlived its session stays
+	sequence uint64        // of a Proclaim
+	dropped  uint64        // of what makes a use: a Drop names this stamp
+	command  shard.Command // made when it is first sent
+	raw      []byte        // its wire form
+	acks     []uint64      // the acknowledgements that it carries
+	first    time.Duration // when it was first sent
+	retryAt  time.Duration
+	attempt  int
+	entered  uint64 // of a Lock: the revision at which it entered the queue, once it is known
+	jumps    int    // redirects that were followed since the last retry
+	queued   bool   // it is in the shard's queue
+	reports  bool   // a Lock: it asks for the place that it had in an earlier generation
+	fixing   bool   // a Lock: it is granted, and its fixed time is asked for
+	over     bool   // it has its result
+	leaves   bool   // an Unlock whose caller does not wait any more
 
 	quietUntil time.Duration // when the shard is expected to grant, as it last said (P27)
 }
@@ -84,6 +87,7 @@ const (
 	Permits               // a semaphore's permits
 	Operates              // an operation on a resource
 	Uses                  // a use of one; no request asks for it
+	Elects                // to lead an election
 	Waits                 // until a latch is open
 	Enters                // a barrier
 )
@@ -111,7 +115,7 @@ func (q *Request) pulls() bool { return q.Operation != nil && q.Operation.Op == 
 // Share returns how much of the key the request wants, and how much there is of it.
 func (q *Request) Share() (weight, capacity int64) {
 	switch {
-	case q.Operation != nil:
+	case q.Operation != nil || q.Mode == Elects:
 		return 1, 1
 	case q.Mode == Shared:
 		return 1, shard.Whole
@@ -132,6 +136,8 @@ func (q *Request) kind() shard.Kind {
 		return shard.Resource
 	case q.Mode == Permits:
 		return shard.Semaphore
+	case q.Mode == Elects:
+		return shard.Election
 	case q.Mode == Waits:
 		return shard.Latch
 	case q.Mode == Enters:

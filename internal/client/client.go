@@ -29,13 +29,14 @@ import (
 
 // Config is what a Client knows of its node.
 type Config struct {
-	Node       uint64       // its ID
-	Name       string       // its name, as callers that wait for its locks are told it
-	Shards     int          // of the mesh, at least 1
-	Generation uint64       // in which all shards live, until a Generation names another
-	Rho        float64      // the bound on the rates of clocks (P1)
-	Rand       *rand.Rand   // for the jitter of retries
-	Points     point.Points // nil outside simulations
+	Node       uint64        // its ID
+	Name       string        // its name, as callers that wait for its locks are told it
+	Shards     int           // of the mesh, at least 1
+	TTL        time.Duration // for how long observers of elections believe what was confirmed
+	Generation uint64        // in which all shards live, until a Generation names another
+	Rho        float64       // the bound on the rates of clocks (P1)
+	Rand       *rand.Rand    // for the jitter of retries
+	Points     point.Points  // nil outside simulations
 }
 
 // Client is the client side of one node, for all shards. One goroutine at a time may use it, its
@@ -93,8 +94,8 @@ func (v *View) name(node uint64) string {
 	return ""
 }
 
-// Input is one thing that a client takes in: Start, Abandon, Received, Generation, Remembered, Keep, NodeGone, Viewed, Limited, Tick,
-// CloseSession, LoseSession, CancelWaiters, Lapse, LetGo or Shut.
+// Input is one thing that a client takes in: Start, Abandon, Received, Generation, Remembered, Keep, Observe, Unobserve, NodeGone, Viewed,
+// Limited, Tick, CloseSession, LoseSession, CancelWaiters, Lapse, LetGo or Shut.
 type Input interface{ isInput() }
 
 type (
@@ -108,7 +109,7 @@ type (
 		Cause error
 	}
 
-	// Received is a Reply, an Answer, a View, a Redirect or a Serving from another node, or from this
+	// Received is a Reply, an Answer, a View, a Led, a Redirect or a Serving from another node, or from this
 	// one. From is zero if the leader speaks through this node (P15).
 	Received struct {
 		Shard   int
@@ -136,6 +137,10 @@ type (
 
 	// Keep: no handle of a use is left, and the use lasts as long as its lease.
 	Keep struct{ *Hold }
+
+	// Observe lets an observer know who leads an election, until Unobserve.
+	Observe   struct{ *Observer }
+	Unobserve struct{ *Observer }
 
 	// NodeGone: no process answers for the node any more (P21).
 	NodeGone struct{ Node uint64 }
@@ -172,6 +177,8 @@ func (Received) isInput()      {}
 func (Generation) isInput()    {}
 func (Remembered) isInput()    {}
 func (Keep) isInput()          {}
+func (Observe) isInput()       {}
+func (Unobserve) isInput()     {}
 func (NodeGone) isInput()      {}
 func (Viewed) isInput()        {}
 func (Tick) isInput()          {}
@@ -203,7 +210,7 @@ type Send struct {
 }
 
 // Event is something that the driver carries out, or tells a caller: Finished, End, Extended,
-// Shortened, Closing, Unlocking, SessionLost or Placed.
+// Shortened, Closing, Unlocking, Observed, SessionLost or Placed.
 type Event interface{ isEvent() }
 
 type (
@@ -228,6 +235,9 @@ type (
 	// Closing: the call closes a lease of the session that CloseSession named.
 	Closing struct{ *Call }
 
+	// Observed: the observer has something to take, or has ended.
+	Observed struct{ *Observer }
+
 	// Placed: what a call claims waits in a queue.
 	Placed struct{ *Call }
 
@@ -241,6 +251,7 @@ func (Extended) isEvent()    {}
 func (Shortened) isEvent()   {}
 func (Unlocking) isEvent()   {}
 func (Closing) isEvent()     {}
+func (Observed) isEvent()    {}
 func (SessionLost) isEvent() {}
 func (Placed) isEvent()      {}
 
@@ -265,6 +276,10 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 			s.remember(in.Session, in.Uses)
 			s.recall(in.Session, in.Done)
 		}
+	case Observe:
+		c.shard(in.Shard).observe(in.Observer)
+	case Unobserve:
+		c.shard(in.Shard).unobserve(in.Observer)
 	case Keep:
 		in.Hold.lease.keep(in.Hold)
 	case Tick:
@@ -273,6 +288,7 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 		for _, s := range c.shards {
 			if s != nil {
 				s.tickAsks()
+				s.tickWatches()
 			}
 		}
 		c.heard()
@@ -309,6 +325,7 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 		for _, s := range c.shards {
 			if s != nil {
 				s.endAsks()
+				s.endWatches()
 			}
 		}
 	}
@@ -386,6 +403,8 @@ func (c *Client) start(call *Call) {
 		s.arrive(call)
 	case Ask:
 		s.ask(call)
+	case Proclaim:
+		s.proclaim(call)
 	case Carry:
 		s.carry(call)
 	case Hear:
@@ -413,6 +432,11 @@ func (c *Client) received(in Received) {
 		if m.Generation == s.generation {
 			s.spoke(in.From, m.Leadership)
 			s.viewed(m)
+		}
+	case *message.Led:
+		if m.Generation == s.generation {
+			s.spoke(in.From, m.Leadership)
+			s.led(m)
 		}
 	case *message.Redirect:
 		if m.Generation == s.generation {

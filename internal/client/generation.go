@@ -46,6 +46,7 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration, void bool) 
 		l.lose(true) // its Locks may move to a lease that has gone over by now
 	}
 	s.askAgain()
+	s.watchAnew(true)
 }
 
 // goOver reports what the lease holds and waits for.
@@ -70,7 +71,7 @@ func (l *lease) goOver() {
 			c.Hold, c.fixing, c.Skipped, c.reports = nil, false, false, c.Request.Held != 0 || c.entered != 0 && !c.Skipped
 			c.stamp, c.dropped = 0, 0 // the next table's stamps need not be later
 			c.askAgain()
-		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember, c.Kind == Carry:
+		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember, c.Kind == Carry, c.Kind == Proclaim:
 			c.askAgain()
 		case c.Kind == Recall && c.Hold == nil && l.shard.knows(c.memory):
 			l.remove(c) // it is told anew
@@ -160,7 +161,7 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 	r := shard.Report{Call: base, TTL: c.lease.ttl, Name: s.client.cfg.Name, Earlier: s.earlier}
 	q := &c.Request
 	if h := c.Hold; h != nil {
-		q, r.Token = &h.request, h.Token
+		q, r.Token, r.Sequence = &h.request, h.Token, h.sequence
 		if h.use != nil {
 			r.Uses, r.Token = true, h.use.stamp
 			r.Known = max(r.Known, r.Token)

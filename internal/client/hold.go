@@ -31,7 +31,9 @@ type Hold struct {
 	use     *use    // nil if it is none
 	counts  bool    // it is a handle of the use
 	fixed   bool    // of fixed length, and so not renewed; written before the holder has the hold
-	request Request // of the Lock
+	request Request // of the Lock; its Value is the latest
+
+	sequence uint64 // of the last Proclaim
 
 	unreported bool // its belief was over when the shard's generation changed
 }

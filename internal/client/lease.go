@@ -265,7 +265,7 @@ func (l *lease) confirmed(c *Call, err error) {
 		l.lose(false)
 	case Cancel:
 		l.cancelled(c)
-	case Drop:
+	case Drop, Proclaim:
 		l.client.finish(c, err)
 	case Recall:
 		if err != nil {
@@ -304,6 +304,8 @@ func (l *lease) closed() {
 			l.client.finish(c, fault.ErrUnconfirmed) // the Close may have come first: then the operation has failed
 		case c.Kind == Unlock || c.Kind == Close:
 			l.client.finish(c, nil)
+		case c.Kind == Proclaim:
+			l.client.finish(c, fault.ErrClosed)
 		case c.Kind == Recall || c.Kind == Arrive:
 			l.client.finish(c, c.unanswered(fault.ErrClosed))
 		}

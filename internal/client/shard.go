@@ -32,6 +32,7 @@ type shardClient struct {
 	current  map[*Session]*lease
 	asks     []*Call  // questions without an answer
 	memories []memory // what the table remembers, as far as the client knows: the latest last
+	watches  []*watch // elections with observers
 	lost     []uint64 // the latest leases of the node's own session that had uses, and were given up: the table may have their records
 }
 
@@ -127,6 +128,8 @@ func (s *shardClient) command(c *Call) shard.Command {
 		return l.tells(c, base)
 	case Drop:
 		return l.drops(c, base, c.Request.use())
+	case Proclaim:
+		return c.proclamation(base)
 	case Fix:
 		return shard.Fix{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Hold: c.Length}
 	case Report:
@@ -152,9 +155,14 @@ func (s *shardClient) send(c *Call) {
 
 // pause sets when a call is sent again.
 func (s *shardClient) pause(c *Call) {
-	pause := min(firstRetry<<min(c.attempt, 3), longestRetry)
-	c.retryAt = s.client.now + pause/2 + time.Duration(s.client.cfg.Rand.Int64N(int64(pause/2)+1))
+	c.retryAt = s.client.now + s.delay(c.attempt)
 	s.client.wakeAt(c.retryAt)
+}
+
+// delay returns after how long an attempt is followed by another one.
+func (s *shardClient) delay(attempt int) time.Duration {
+	pause := min(firstRetry<<min(attempt, 3), longestRetry)
+	return pause/2 + time.Duration(s.client.cfg.Rand.Int64N(int64(pause/2)+1))
 }
 
 // post leaves a message for a node in the output.
@@ -346,8 +354,8 @@ func (s *shardClient) answered(a message.Answer) {
 
 // redirected: a call or a renewal reached a node that does not lead.
 func (s *shardClient) redirected(from uint64, r message.Redirect) {
-	l, asked := s.byNumber[r.Session], s.asked(r)
-	if l == nil && asked == nil {
+	l, asked, watched := s.byNumber[r.Session], s.asked(r), s.watchAsked(r)
+	if l == nil && asked == nil && watched == nil {
 		return
 	}
 	led := s.leader == from
@@ -363,6 +371,9 @@ func (s *shardClient) redirected(from uint64, r message.Redirect) {
 	}
 	c := asked
 	switch {
+	case watched != nil:
+		s.redirectWatch(watched, news)
+		return
 	case c != nil:
 	case r.Number == 0:
 		l.redirected(news)
@@ -405,6 +416,7 @@ func (s *shardClient) served(by message.Leadership) {
 		}
 	}
 	s.askAgain()
+	s.watchAnew(false)
 }
 
 // nodeGone: no process answers for the node any more, as leader or as relay.
@@ -431,7 +443,7 @@ func (s *shardClient) abandon(c *Call, cause error) {
 		s.asks = slices.DeleteFunc(s.asks, func(o *Call) bool { return o == c })
 		s.client.finish(c, cause)
 	case l == nil: // it was never sent
-		if c.Kind == Fix {
+		if c.Kind == Fix { // a Proclaim that was not started changes nothing
 			c.Hold.lease.forgetFix(c) // which waits for another one
 		}
 		s.client.finish(c, cause)
@@ -443,6 +455,9 @@ func (s *shardClient) abandon(c *Call, cause error) {
 		}
 		s.client.finish(c, cause)
 		l.cancel(c)
+	case c.Kind == Proclaim: // it is not sent again; if it has arrived, the others are told of it
+		l.remove(c)
+		s.client.finish(c, cause)
 	case c.Kind == Fix:
 		s.client.finish(c, cause) // its answer still counts for the hold
 	case c.Use != nil:

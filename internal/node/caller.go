@@ -76,6 +76,8 @@ func (l *shardLoop) tellCaller(e client.Event) {
 		if h, known := e.Hold.Owner.(*Hold); known && h.holder != nil {
 			h.holder.Unlocking() // the key is free before the lease is over
 		}
+	case client.Observed:
+		e.Observer.Owner.(*Observer).parker.Unpark()
 	case client.Placed:
 		if p, ok := e.Call.Owner.(*Pending); ok && p.placed != nil {
 			p.placed()

@@ -49,6 +49,7 @@ func (n *Node) Leave(ctx context.Context) error {
 		n.observer.Leaving(transport.ID(n.id), ctx)
 	}
 
+	n.tellLeaving()
 	limit := n.limit(ctx, leaveWait)
 	n.letGuestsGo()
 	n.ask(func(l *shardLoop) { l.step(client.CancelWaiters{}) })

@@ -76,6 +76,7 @@ type Node struct {
 	waiters []env.Parker // in WaitReady
 
 	sessions map[*Session]bool // the users', as long as they live
+	onLeave  []*watcher        // told when the node begins to leave
 	down     bool              // shut has been called
 	search   func()            // ends the context of the last search for contact points; nil: there was none
 }

@@ -97,6 +97,9 @@ func (l *shardLoop) carryOut(r *replica.Replica) {
 	for _, v := range o.Views {
 		l.toClient(v.Node, sh, &message.View{View: v, Leadership: l.leadership(r)})
 	}
+	for _, e := range o.Led {
+		l.toClient(e.Node, sh, &message.Led{Led: e, Leadership: l.leadership(r)})
+	}
 	for _, d := range o.Dropped {
 		l.toClient(d.Session.Node, sh, &message.Redirect{
 			Session: d.Session.Number, Number: d.Number, Leadership: message.Leadership{Generation: r.Generation()},

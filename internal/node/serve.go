@@ -39,6 +39,15 @@ func (l *shardLoop) query(from uint64, sh int, m *message.Query) {
 	})
 }
 
+// observes takes a question who leads an election.
+func (l *shardLoop) observes(from uint64, sh int, m *message.Observe) {
+	relay := m.Relay
+	m.Relay = false // once
+	l.serve(from, sh, m.Generation, shard.SessionID{Node: m.Node}, m.Ref, relay, m, func(r *replica.Replica) error {
+		return r.Observe(l.now, m.Observe)
+	})
+}
+
 // serve gives m, a request, a question or a renewal (number zero), to the replica here, if it leads its shard in the
 // generation that m is for. Else its client is told which node does; or m is relayed to the leader.
 func (l *shardLoop) serve(

@@ -83,7 +83,7 @@ func (l *shardLoop) enter(t *core.Table) {
 	n := l.node
 	l.core.hosted = make([]uint64, len(t.Shards))
 	l.client = client.New(client.Config{
-		Node: n.id, Name: n.name, Shards: t.Params.Shards, Rho: t.Params.Drift(), Rand: l.rand, Points: n.points,
+		Node: n.id, Name: n.name, TTL: n.own.TTL(), Shards: t.Params.Shards, Rho: t.Params.Drift(), Rand: l.rand, Points: n.points,
 	})
 }
 
@@ -273,9 +273,11 @@ func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 		l.renew(from, sh, m)
 	case *message.Query:
 		l.query(from, sh, m)
+	case *message.Observe:
+		l.observes(from, sh, m)
 	case *message.Forward:
 		l.forward(from, sh, m)
-	case *message.Reply, *message.Answer, *message.View, *message.Redirect, *message.Serving:
+	case *message.Reply, *message.Answer, *message.View, *message.Led, *message.Redirect, *message.Serving:
 		l.step(client.Received{Shard: sh, From: from, Message: m})
 	default: // from a replica to another
 		if r != nil {

@@ -1,0 +1,35 @@
+package client
+
+import (
+	"slices"
+
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// A leadership (P46) is to the client a hold, and a campaign a Lock. Its value is that of the Lock, and then what its leader has
+// proclaimed last: also what was not answered yet, as others may have been told of it. That is what is reported when
+// the shard's table is lost (C8).
+
+// proclaim gives a leadership another value.
+func (s *shardClient) proclaim(c *Call) {
+	h := c.Hold
+	l := h.lease
+	switch {
+	case !l.kept() || h.lost():
+		s.client.finish(c, fault.ErrLost)
+		return
+	case h.Err() != nil:
+		s.client.finish(c, fault.ErrClosed)
+		return
+	}
+	h.sequence++
+	c.sequence, h.request.Value = h.sequence, slices.Clone(c.Request.Value)
+	l.put(c)
+	s.send(c)
+}
+
+// proclamation returns the command of a Proclaim.
+func (c *Call) proclamation(base shard.Call) shard.Proclaim {
+	return shard.Proclaim{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Sequence: c.sequence, Value: c.Request.Value}
+}

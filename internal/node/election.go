@@ -1,0 +1,121 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/ring"
+)
+
+// Proclaim gives a leadership another value. Nil: others are told of it, or of a later one. If ctx ends first, it returns
+// ctx.Err(), and they may be.
+func (h *Hold) Proclaim(ctx context.Context, value []byte) error {
+	if err := cmp.Or(ctx.Err(), h.Err()); err != nil {
+		return err
+	}
+	c := &client.Call{
+		Kind: client.Proclaim, Shard: h.belief.Shard, Hold: h.belief, Request: client.Request{Value: value}, Parker: h.node.env.NewParker(),
+	}
+	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
+		return fault.ErrClosed
+	}
+	err := h.node.await(ctx, c)
+	if err == fault.ErrLost {
+		err = cmp.Or(h.Err(), err) // the leader may have resigned meanwhile
+	}
+	return err
+}
+
+// Leader returns who leads an election. ErrNoQuorum: its replicas have not answered for 2·E.
+func (s *Session) Leader(ctx context.Context, key string) (client.Leader, error) {
+	if err := cmp.Or(ctx.Err(), s.Err()); err != nil {
+		return client.Leader{}, err
+	}
+	c := s.call(client.Ask, client.Request{Key: key, Mode: client.Elects})
+	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
+		return client.Leader{}, fault.ErrClosed
+	}
+	err := s.node.await(ctx, c)
+	return c.Leader, err
+}
+
+// Observer is told who leads an election, until Close. One goroutine at a time may use it.
+type Observer struct {
+	inner  *client.Observer
+	node   *Node
+	parker env.Parker
+}
+
+// Observe returns an observer of an election. The session lends its node.
+func (s *Session) Observe(key string) *Observer {
+	n := s.node
+	o := &Observer{
+		inner: &client.Observer{Key: key, Shard: ring.Shard(key, n.mesh.Load().params.Shards)},
+		node:  n, parker: n.env.NewParker(),
+	}
+	o.inner.Owner = o
+	n.shards.post(func(l *shardLoop) { l.step(client.Observe{Observer: o.inner}) })
+	return o
+}
+
+// Next waits for a state that it has not returned before, and returns the latest. Errors: of ctx, or ErrClosed if the node has ended.
+func (o *Observer) Next(ctx context.Context) (client.Leader, error) {
+	for {
+		l, news, err := o.inner.Next()
+		switch err = cmp.Or(ctx.Err(), err); {
+		case err != nil:
+			return client.Leader{}, err
+		case news:
+			return l, nil
+		case o.node.closed():
+			return client.Leader{}, fault.ErrClosed // before it listened, perhaps
+		}
+		o.parker.Park(ctx, env.Never)
+	}
+}
+
+// Close ends the observer.
+func (o *Observer) Close() {
+	o.node.shards.post(func(l *shardLoop) { l.step(client.Unobserve{Observer: o.inner}) })
+}
+
+// closed reports whether the node has ended.
+func (n *Node) closed() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.status == closed
+}
+
+// OnLeave arranges for f to be called once when the session's node begins to leave; at once if it has. Stop takes that back.
+func (s *Session) OnLeave(f func()) (stop func()) {
+	n := s.node
+	n.mu.Lock()
+	if n.status >= leaving {
+		n.mu.Unlock()
+		f()
+		return func() {}
+	}
+	defer n.mu.Unlock()
+	w := &watcher{func(error) { f() }}
+	n.onLeave = append(n.onLeave, w)
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.onLeave = slices.DeleteFunc(n.onLeave, func(o *watcher) bool { return o == w })
+	}
+}
+
+// tellLeaving tells that the node begins to leave.
+func (n *Node) tellLeaving() {
+	n.mu.Lock()
+	all := n.onLeave
+	n.onLeave = nil
+	n.mu.Unlock()
+	for _, w := range all {
+		w.f(nil)
+	}
+}
