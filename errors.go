@@ -57,7 +57,7 @@ var (
 	// ErrInvalidOption: an argument or an option is out of range, or differs from what the
 	// mesh was founded with. The text names it, its value and its range.
 	ErrInvalidOption = fault.ErrInvalidOption
-	// ErrSelfDeadlock: the context comes from a lock, or an operation, of the same key and session, so the
+	// ErrSelfDeadlock: the context comes from a lock, an operation or a leadership of the same key and session, so the
 	// call would wait for its own caller. See [Reentrant].
 	ErrSelfDeadlock = errors.New("mesh: the context holds the key already")
 	// ErrUpgrade: the context comes from a lock of the same key and session that holds
@@ -73,12 +73,14 @@ var (
 	// locks of an earlier mesh, or of the shard before it lost its majority, may still believe that they
 	// hold them. It is not ErrLocked: nobody need hold the key or wait for it. See [WithMaxTTL].
 	ErrQuiet = fault.ErrQuiet
+	// ErrNoLeader: nobody leads the election: see [Election.Leader].
+	ErrNoLeader = fault.ErrNoLeader
 	// ErrInUse: a resource is used, and the operation must not run then: see [InUseError].
 	ErrInUse = fault.ErrInUse
 	// ErrFailed: [Node.Once] has failed as often as [Attempts] allows.
 	ErrFailed = fault.ErrFailed
-	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore, a resource, a latch, a barrier or for Once
-	// instead of another of these; or as a semaphore, a latch or a barrier with another capacity or number.
+	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore, a resource, an election, a latch, a barrier or
+	// for Once instead of another of these; or as a semaphore, a latch or a barrier with another capacity or number.
 	ErrCapacityMismatch = fault.ErrCapacity
 	// ErrTooManyWaiters: 65,536 requests already wait for the key, or the resource has as many uses.
 	ErrTooManyWaiters = fault.ErrTooManyWaiters

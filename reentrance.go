@@ -74,12 +74,15 @@ func (g *grant) admits(req *client.Request, allowed bool) error {
 	}
 	switch {
 	case semaphore != (g.mode == client.Permits), semaphore && req.Capacity != g.capacity, (req.Mode == client.Operates) != (g.mode == client.Operates),
+		(req.Mode == client.Elects) != (g.mode == client.Elects),
 		(req.Mode == client.Enters) != (g.mode == client.Enters), req.Mode == client.Enters && req.Capacity != g.capacity:
 		return fmt.Errorf("%w: the context holds %q", ErrCapacityMismatch, brief(g.key))
 	case !allowed && more:
 		return fmt.Errorf("%w, and %w: %q", ErrSelfDeadlock, ErrUpgrade, brief(g.key))
 	case req.Mode == client.Operates:
 		return fmt.Errorf("%w: an operation on %q runs in it", ErrSelfDeadlock, brief(g.key))
+	case req.Mode == client.Elects:
+		return fmt.Errorf("%w: it leads %q", ErrSelfDeadlock, brief(g.key))
 	case req.Mode == client.Enters:
 		return fmt.Errorf("%w: it is inside %q", ErrSelfDeadlock, brief(g.key))
 	case !allowed:
