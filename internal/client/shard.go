@@ -443,7 +443,7 @@ func (s *shardClient) abandon(c *Call, cause error) {
 		s.asks = slices.DeleteFunc(s.asks, func(o *Call) bool { return o == c })
 		s.client.finish(c, cause)
 	case l == nil: // it was never sent
-		if c.Kind == Fix { // a Proclaim that was not started changes nothing
+		if c.Kind == Fix {
 			c.Hold.lease.forgetFix(c) // which waits for another one
 		}
 		s.client.finish(c, cause)
