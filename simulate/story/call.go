@@ -227,6 +227,7 @@ var reasons = []struct {
 	{mesh.ErrLocked, "locked"},
 	{mesh.ErrInUse, "in use"},
 	{mesh.ErrFailed, "failed too often"},
+	{mesh.ErrNoLeader, "no leader"},
 	{mesh.ErrQuiet, "quiet"},
 	{mesh.ErrLost, "lost"},
 	{mesh.ErrUnconfirmed, "unconfirmed"},

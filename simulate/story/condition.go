@@ -76,6 +76,8 @@ var states = []*state{
 	}},
 	{form{text: "{who} uses {key}"}, workTest((*work).uses)},
 	{form{text: "it is {who}'s turn at {key}"}, workTest((*work).runs)},
+	{form{text: "{who} is elected in {key}"}, leadsTest},
+	{form{text: "{who} sees {name} in {key}"}, seesTest},
 	{form{text: "{who} is through {key}"}, gateTest((*gate).through)},
 	{form{text: "{who} is inside {key}"}, gateTest((*gate).inside)},
 	{form{text: "{key} is free"}, func(c *clause) test {

@@ -13,7 +13,7 @@ import (
 
 // sentences returns every form but those of conditions, in the order of the manual.
 var sentences = sync.OnceValue(func() []*form {
-	all := slices.Concat(timeForms, callForms, resourceForms, gateForms, nodeForms, faultForms, messageForms, questionForms)
+	all := slices.Concat(timeForms, callForms, resourceForms, electionForms, gateForms, nodeForms, faultForms, messageForms, questionForms)
 	for _, f := range all {
 		f.compile()
 	}

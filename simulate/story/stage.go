@@ -15,18 +15,20 @@ import (
 // stage is where a story happens: a world, the mesh in it, and the calls of its users.
 type stage struct {
 	*simulate.World
-	story   *Story
-	plan    *plan
-	seeds   []string
-	nodes   map[string]*mesh.Node // by host: those that have joined
-	ids     map[uint64]string     // node ID -> host, of all nodes that ever joined
-	failed  map[string]error      // by host: why its node is not in the mesh
-	own     map[string]joiner     // by host: what its node asks for that others do not
-	calls   []*call
-	works   []*work
-	gates   []*gate
-	opened  map[string]*session
-	traffic *traffic
+	story      *Story
+	plan       *plan
+	seeds      []string
+	nodes      map[string]*mesh.Node // by host: those that have joined
+	ids        map[uint64]string     // node ID -> host, of all nodes that ever joined
+	failed     map[string]error      // by host: why its node is not in the mesh
+	own        map[string]joiner     // by host: what its node asks for that others do not
+	calls      []*call
+	works      []*work
+	candidates []*candidate
+	watchers   []*watcher
+	gates      []*gate
+	opened     map[string]*session
+	traffic    *traffic
 
 	answers [][]string
 	ending  bool // the story is told
@@ -216,12 +218,16 @@ func (t *teller) end() {
 	for _, w := range t.works {
 		w.letGo()
 	}
+	for _, c := range t.candidates {
+		c.letGo()
+	}
 	for _, g := range t.gates {
 		g.letGo()
 	}
 	t.within(t.plan.ttl+t.plan.maxTTL+15*time.Second, "G4", "after the story, every call ends", func() bool {
 		return !slices.ContainsFunc(t.calls, func(c *call) bool { return !c.over && !c.crashed() }) &&
 			!slices.ContainsFunc(t.works, func(w *work) bool { return !w.over && !w.crashed() }) &&
+			!slices.ContainsFunc(t.candidates, func(c *candidate) bool { return !c.over && !c.crashed() }) &&
 			!slices.ContainsFunc(t.gates, func(g *gate) bool { return !g.over && !g.crashed() })
 	})
 	_ = t.History().Finish()
