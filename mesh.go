@@ -272,7 +272,8 @@ func (n *Node) Stats() Stats {
 // not have stopped yet. Leave does not wait for a lock with MaxHold that was
 // garbage-collected, because the program can no longer unlock it; but it does wait if
 // Context, WithContext or Lost of that lock was called. It waits for an operation on a [Resource] as for a lock, and for no
-// use: the contexts of uses end, and with them the uses, but for those that are [Durable].
+// use: the contexts of uses end, and with them the uses, but for those that are [Durable]. The contexts of functions that
+// [Election.Lead] runs end at once, so that it resigns; Leave waits for that, as for other leaderships.
 //
 // Handing over takes up to another 20 s, even if ctx has ended. Leave returns
 //

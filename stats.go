@@ -35,7 +35,7 @@ func memberOf(m node.Member) Member {
 
 // Stats are counters of one node since it was started; zero before it is in a mesh.
 type Stats struct {
-	Acquires uint64 // calls of Lock, RLock, Acquire, Resource.Begin and the like that were sent
+	Acquires uint64 // calls of Lock, RLock, Acquire, Resource.Begin, Election.Campaign and the like that were sent
 	Grants   uint64 // of these calls, the number that returned a lock, an operation or a use
 	Releases uint64 // confirmed releases, and ends of operations
 	Losses   uint64 // locks, operations and uses whose lease ended before Unlock, except those that reached the end of their MaxHold
