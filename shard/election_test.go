@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -127,5 +128,127 @@ func TestElectionsInANewGeneration(t *testing.T) {
 			}
 			table.checkAll()
 		})
+	}
+}
+
+// office is an election again, slow and plain.
+type office struct {
+	queue    []candidacy // the first leads
+	token    uint64
+	sequence uint64
+	value    string
+}
+
+type candidacy struct {
+	who    string
+	number uint64
+	value  string
+}
+
+// settle lets the first candidate lead, if nobody does.
+func (o *office) settle(revision uint64) {
+	if o.token == 0 && len(o.queue) > 0 {
+		o.token, o.sequence, o.value = revision, 0, o.queue[0].value
+	}
+}
+
+// gone takes candidacies out.
+func (o *office) gone(is func(candidacy) bool) {
+	if len(o.queue) > 0 && is(o.queue[0]) {
+		o.token, o.sequence, o.value = 0, 0, ""
+	}
+	o.queue = slices.DeleteFunc(o.queue, is)
+}
+
+func (o *office) String() string {
+	text := "nobody"
+	if o.token != 0 {
+		text = fmt.Sprintf("%s says %q (%d) with %d", o.queue[0].who, o.value, o.sequence, o.token)
+	}
+	if n := len(o.queue); n > 1 {
+		text += fmt.Sprintf(", %d wait", n-1)
+	}
+	return text
+}
+
+// Promise: P46: whatever comes in whatever order, an election is the plain one; also after snapshots, and whenever it changes that is told.
+func TestElectionsBehaveLikeTheModel(t *testing.T) {
+	leaders := 0
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		table, plain := newTable(), office{}
+		table.Enter(thisTerm, 0)
+		numbers := make(map[string]uint64)
+		var late []Proclaim // those that may come again
+		var tokens []uint64
+		for step := range 200 {
+			who := []string{"ann", "bob", "eve"}[random.IntN(3)]
+			numbers[who]++
+			n, value := numbers[who], fmt.Sprint("v", step)
+			token := uint64(1)
+			if len(tokens) > 0 {
+				token = tokens[len(tokens)-1-random.IntN(min(2, len(tokens)))]
+			}
+			leads := plain.token == token && len(plain.queue) > 0 && plain.queue[0].who == who
+			var cmd Command
+			switch random.IntN(10) {
+			case 0, 1, 2:
+				cmd = campaign(who, n, value)
+				plain.queue = append(plain.queue, candidacy{who, n, value})
+			case 3, 4:
+				p := proclaim(who, n, token, 1+uint64(random.IntN(8)), value)
+				if cmd = p; leads && p.Sequence > plain.sequence {
+					plain.sequence, plain.value = p.Sequence, value
+				}
+				late = append(late, p)
+			case 5:
+				if len(late) > 0 { // a copy: nothing happens
+					cmd = late[random.IntN(len(late))]
+					break
+				}
+				cmd = Check{}
+			case 6, 7:
+				if cmd = release(who, n, "e", token); leads {
+					number := plain.queue[0].number
+					plain.gone(func(c candidacy) bool { return c.who == who && c.number == number })
+				}
+			case 8:
+				target := 1 + uint64(random.IntN(int(n)))
+				cmd = Cancel{Call: call(who, n), TTL: ttl, Name: who, Target: target}
+				plain.gone(func(c candidacy) bool { return c.who == who && c.number == target })
+			default:
+				cmd = lock(who, n, "e") // to be refused, unless nobody is there
+				if len(plain.queue) == 0 {
+					cmd = Check{}
+				}
+			}
+			before := table.Leader("e")
+			events := table.Step(cmd, nil)
+			for _, e := range events {
+				if e.What == Granted && e.Token > before.Token && !slices.Contains(tokens, e.Token) {
+					tokens = append(tokens, e.Token)
+				}
+			}
+			plain.settle(table.Revision())
+			now := table.Leader("e")
+			changed := !before.Same(now)
+			if told := slices.ContainsFunc(events, func(e Event) bool { return e.What == Led && e.Key == "e" }); changed && !told {
+				t.Fatalf("seed %d, step %d: %+v changes the leader from %+v to %+v, and nobody is told", seed, step, cmd, before, now)
+			}
+			if now.Token != 0 && before.Token != 0 && now.Token < before.Token {
+				t.Fatalf("seed %d, step %d: token %d after %d", seed, step, now.Token, before.Token)
+			}
+			if got := electionOf(table); got != plain.String() {
+				t.Fatalf("seed %d, step %d: after %+v %s, want %s", seed, step, cmd, got, plain.String())
+			}
+			if random.IntN(20) == 0 {
+				table = restored(t, imageOf(table))
+				table.Enter(thisTerm, 0)
+			}
+		}
+		leaders += len(tokens)
+	}
+	if leaders < 1000 {
+		t.Errorf("%d leaders: too little happened", leaders)
 	}
 }
