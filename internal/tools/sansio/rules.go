@@ -83,6 +83,7 @@ var exceptions = []exception{
 	{"internal/client", "client.go", ruleSync, "counters for Stats"},
 	{"internal/client", "session.go", ruleSync, "users' goroutines share a session"},
 	{"internal/client", "hold.go", ruleSync, "a holder, the watch and the client look at one deadline"},
+	{"internal/client", "observer.go", ruleSync, "a user's goroutine takes the state that the client leaves"},
 	{"internal/node", "shards.go", ruleIO, "the stack of a replica that panicked, for its report"},
 
 	// What the public API promises as channels. The node closes them and never waits.
