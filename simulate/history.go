@@ -166,6 +166,16 @@ func (p *process) Called(node transport.ID, ask env.Ask) env.Caller {
 	return p.world.history.checks.Called(p, node, ask)
 }
 
+// Asks implements env.Clients.
+func (p *process) Asks(node transport.ID, key string) func(env.Elected) {
+	return p.world.history.checks.Asks(p, key)
+}
+
+// Observes implements env.Clients.
+func (p *process) Observes(node transport.ID, key string, lasts time.Duration) env.Watcher {
+	return p.world.history.checks.Observes(p, key, lasts)
+}
+
 // hostOf returns the host that a node lives on, or lived on.
 func (w *World) hostOf(node transport.ID) string { return check.HostOf(judged{w}, node) }
 

@@ -29,6 +29,9 @@ func (s *shardClient) proclaim(c *Call) {
 	s.send(c)
 }
 
+// Sequence is that of a Proclaim which was sent.
+func (c *Call) Sequence() uint64 { return c.sequence }
+
 // proclamation returns the command of a Proclaim.
 func (c *Call) proclamation(base shard.Call) shard.Proclaim {
 	return shard.Proclaim{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Sequence: c.sequence, Value: c.Request.Value}

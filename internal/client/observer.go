@@ -51,6 +51,13 @@ func (o *Observer) Next() (l Leader, news bool, err error) {
 	return l, news, err
 }
 
+// Latest returns the latest state, whether or not it was taken.
+func (o *Observer) Latest() (Leader, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last, o.over
+}
+
 // tell lets the observer know, and drops what it has not taken yet.
 func (o *Observer) tell(l Leader) {
 	o.mu.Lock()

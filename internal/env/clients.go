@@ -7,14 +7,33 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Clients observes the calls of nodes: what callers ask for, what is returned to them, and
-// which locks they may believe they hold. So a simulation can check a mesh by what its users
+// Clients observes the calls of nodes: what callers ask for, what is returned to them,
+// which locks they may believe they hold, and what they are told of elections. So a simulation can check a mesh by what its users
 // see, and users need not report anything.
 //
 // Its methods, and those of what it returns, must not block, and must not call the node.
 type Clients interface {
 	// Called: a caller is about to ask a node for a key.
 	Called(node transport.ID, ask Ask) Caller
+	// Asks: a caller is about to ask a node who leads an election. Answered is called if it is about to be told.
+	Asks(node transport.ID, key string) (answered func(Elected))
+	// Observes: a caller begins to observe an election. What was not confirmed for so long is not known any more.
+	Observes(node transport.ID, key string, lasts time.Duration) Watcher
+}
+
+// Elected is what a caller is told of an election's leader (P46).
+type Elected struct {
+	Unknown         bool   // whether there is one
+	Token, Sequence uint64 // zero: there is none; it has proclaimed nothing
+	Value           string
+}
+
+// Watcher observes what one observer of an election is told.
+type Watcher interface {
+	// Told: this is the latest, and what was not taken before is dropped.
+	Told(Elected)
+	// Over: nobody looks any more.
+	Over()
 }
 
 // Ask is what a call asks for.
@@ -24,6 +43,7 @@ type Ask struct {
 	MaxHold          time.Duration // zero: renewed until it is released
 	Once             bool          // to do what is done once (P43): a call that is skipped returns ErrSkipped
 	Use              bool          // of a resource: a node that leaves does not wait for its end (P39)
+	Leads            bool          // to lead an election (P46)
 }
 
 // ErrSkipped is what a Caller is told of a call that has no hold, as what it asked for was done, or became something else.
@@ -57,6 +77,8 @@ type Holder interface {
 	Unlocking()
 	// Succeeding: the Unlocking that comes is the end of what is done once, with success, and that is to be remembered for so long (P43).
 	Succeeding(retention time.Duration)
+	// Proclaimed: its value is the one with this sequence now, or a later one (P46).
+	Proclaimed(sequence uint64)
 	// Unlocked: the Unlock is about to return.
 	Unlocked(err error)
 	// Extending: the fixed end is about to be moved to d from now; Extended: it was, or not.

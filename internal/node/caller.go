@@ -77,7 +77,7 @@ func (l *shardLoop) tellCaller(e client.Event) {
 			h.holder.Unlocking() // the key is free before the lease is over
 		}
 	case client.Observed:
-		e.Observer.Owner.(*Observer).parker.Unpark()
+		e.Observer.Owner.(*Observer).told()
 	case client.Placed:
 		if p, ok := e.Call.Owner.(*Pending); ok && p.placed != nil {
 			p.placed()

@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // Proclaim gives a leadership another value. Nil: others are told of it, or of a later one. If ctx ends first, it returns
@@ -24,6 +25,9 @@ func (h *Hold) Proclaim(ctx context.Context, value []byte) error {
 		return fault.ErrClosed
 	}
 	err := h.node.await(ctx, c)
+	if err == nil && h.holder != nil {
+		h.holder.Proclaimed(c.Sequence())
+	}
 	if err == fault.ErrLost {
 		err = cmp.Or(h.Err(), err) // the leader may have resigned meanwhile
 	}
@@ -35,19 +39,32 @@ func (s *Session) Leader(ctx context.Context, key string) (client.Leader, error)
 	if err := cmp.Or(ctx.Err(), s.Err()); err != nil {
 		return client.Leader{}, err
 	}
+	answered := func(env.Elected) {}
+	if clients := s.node.clients; clients != nil {
+		answered = clients.Asks(transport.ID(s.node.id), key)
+	}
 	c := s.call(client.Ask, client.Request{Key: key, Mode: client.Elects})
 	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
 		return client.Leader{}, fault.ErrClosed
 	}
 	err := s.node.await(ctx, c)
+	if err == nil {
+		answered(elected(c.Leader))
+	}
 	return c.Leader, err
+}
+
+// elected is what observers of callers are told of a leader.
+func elected(l client.Leader) env.Elected {
+	return env.Elected{Unknown: l.Unknown, Token: l.Token, Sequence: l.Sequence, Value: string(l.Value)}
 }
 
 // Observer is told who leads an election, until Close. One goroutine at a time may use it.
 type Observer struct {
-	inner  *client.Observer
-	node   *Node
-	parker env.Parker
+	inner   *client.Observer
+	node    *Node
+	parker  env.Parker
+	watcher env.Watcher // nil outside simulations
 }
 
 // Observe returns an observer of an election. The session lends its node.
@@ -58,6 +75,9 @@ func (s *Session) Observe(key string) *Observer {
 		node:  n, parker: n.env.NewParker(),
 	}
 	o.inner.Owner = o
+	if n.clients != nil {
+		o.watcher = n.clients.Observes(transport.ID(n.id), key, n.own.TTL())
+	}
 	n.shards.post(func(l *shardLoop) { l.step(client.Observe{Observer: o.inner}) })
 	return o
 }
@@ -78,8 +98,19 @@ func (o *Observer) Next(ctx context.Context) (client.Leader, error) {
 	}
 }
 
+// told: there is a state to take, or there will be no other.
+func (o *Observer) told() {
+	if l, err := o.inner.Latest(); err == nil && o.watcher != nil {
+		o.watcher.Told(elected(l))
+	}
+	o.parker.Unpark()
+}
+
 // Close ends the observer.
 func (o *Observer) Close() {
+	if o.watcher != nil {
+		o.watcher.Over()
+	}
 	o.node.shards.post(func(l *shardLoop) { l.step(client.Unobserve{Observer: o.inner}) })
 }
 

@@ -167,6 +167,9 @@ func (all holders) Unlocking() { all.each(env.Holder.Unlocking) }
 func (all holders) Succeeding(d time.Duration) {
 	all.each(func(h env.Holder) { h.Succeeding(d) })
 }
+func (all holders) Proclaimed(sequence uint64) {
+	all.each(func(h env.Holder) { h.Proclaimed(sequence) })
+}
 func (all holders) Ended(excused bool) { all.each(func(h env.Holder) { h.Ended(excused) }) }
 func (all holders) Unlocked(err error) { all.each(func(h env.Holder) { h.Unlocked(err) }) }
 func (all holders) Shared(handles int) { all.each(func(h env.Holder) { h.Shared(handles) }) }

@@ -61,7 +61,7 @@ func (s *Session) Acquire(ctx context.Context, req client.Request) (*Hold, *clie
 	}
 	weight, capacity := req.Share()
 	caller := s.node.clients.Called(transport.ID(s.node.id), env.Ask{
-		Key: req.Key, Weight: weight, Capacity: capacity, MaxHold: req.MaxHold,
+		Key: req.Key, Weight: weight, Capacity: capacity, MaxHold: req.MaxHold, Leads: req.Mode == client.Elects,
 	})
 	h, info, err := s.hold(ctx, req)
 	if err != nil {

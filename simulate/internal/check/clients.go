@@ -16,7 +16,7 @@ type recorder Call
 
 // Called is env.Clients.Called of that process.
 func (h *History) Called(p Process, node transport.ID, ask env.Ask) env.Caller {
-	want := Want{ask.Key, ask.Weight, ask.Capacity, ask.MaxHold, ask.Use, ask.Once}
+	want := Want{ask.Key, ask.Weight, ask.Capacity, ask.MaxHold, ask.Use, ask.Once, ask.Leads}
 	h.world.CallBegins(node, ask.Key)
 	if a := h.world.Actor(); a != nil {
 		for _, c := range h.reports[a] {
@@ -135,6 +135,13 @@ type extension struct {
 func (r *recorder) Succeeding(retention time.Duration) {
 	if x := r.living(); x != nil {
 		x.succeeding(retention)
+	}
+}
+
+// Proclaimed implements env.Holder.
+func (r *recorder) Proclaimed(sequence uint64) {
+	if x := r.living(); x != nil {
+		x.proclaimed = max(x.proclaimed, sequence)
 	}
 }
 

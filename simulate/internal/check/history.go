@@ -70,6 +70,9 @@ type keyHistory struct {
 	done      successes
 	settling  []time.Duration // when tries were refused since the shard was quiet (P27)
 	granted   []*tableGrant   // by the table, in the order in which that was told
+
+	words    map[word]string // of an election: the values of its leaders; looked up, never ranged over
+	watchers []*watcher      // that observe it
 }
 
 // tableGrant is a grant as the table told of it. A grant with which no call returned has no holder:
@@ -95,6 +98,7 @@ type Want struct {
 	MaxHold  time.Duration // the hold ends by then; zero: it is renewed until its Unlock
 	Use      bool          // the use of a resource: its node does not wait for its end when it leaves
 	Once     bool          // to do what is done once
+	Leads    bool          // to lead an election
 }
 
 // whole is the capacity of a read/write lock.
@@ -177,6 +181,8 @@ type Hold struct {
 	excused   bool          // it may end before its deadline
 	left      bool          // it ended since its node left, and had waited for it
 	succeeded bool          // its caller has said that what is done once has succeeded
+
+	proclaimed uint64 // of a leadership: the sequence of the latest value that was confirmed
 }
 
 // Call records that the actor that runs, in that process, is about to ask for something.
@@ -190,12 +196,7 @@ func (h *History) Call(p Process, want Want) *Call {
 }
 
 func (h *History) call(p Process, want Want) *Call {
-	k := h.keys[want.Key]
-	if k == nil {
-		k = &keyHistory{key: want.Key, tokens: make(map[uint64]*Hold)}
-		h.keys[want.Key] = k
-		h.order = append(h.order, k)
-	}
+	k := h.key(want.Key)
 	c := &Call{history: h, process: p, who: p.Host(), want: want, began: h.world.Now(), ended: running}
 	if a := h.world.Actor(); a != nil {
 		c.who, c.actor = a.String(), a.Name()
@@ -204,6 +205,17 @@ func (h *History) call(p Process, want Want) *Call {
 	h.calls = append(h.calls, c)
 	k.calls = append(k.calls, c)
 	return c
+}
+
+// key returns the history of a key.
+func (h *History) key(key string) *keyHistory {
+	k := h.keys[key]
+	if k == nil {
+		k = &keyHistory{key: key, tokens: make(map[uint64]*Hold)}
+		h.keys[key] = k
+		h.order = append(h.order, k)
+	}
+	return k
 }
 
 // record takes down a moment of the call, and of what came of it.
@@ -306,6 +318,7 @@ func (x *Hold) Unlocking() {
 		if !x.believed() {
 			x.ended() // before, perhaps while the host was paused
 		}
+		x.checkWatchers()
 		x.unlocking = x.call.history.world.Now()
 		x.call.record(timeline.Unlocked, x.moment, x.token, "")
 	}

@@ -208,7 +208,7 @@ func (o *Observer) behind() {
 	}
 	for _, k := range o.h.keys { // order-free: each is judged alone
 		if k.highest >= latest {
-			k.behind, k.highest, k.exclusive, k.returns = true, 0, 0, nil
+			k.behind, k.highest, k.exclusive, k.returns, k.words = true, 0, 0, nil, nil
 		}
 	}
 }
