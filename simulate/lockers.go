@@ -216,7 +216,7 @@ func (l *Lockers) Settle() error {
 		return !slices.ContainsFunc(hosts, func(host string) bool { return l.aside[host] > 0 })
 	}
 	if err := w.RunUntil(rest, l.TTL+l.Bound); err != nil {
-		return missed(err, "these calls go on: %q", w.history.checks.Open())
+		return missed(err, "these calls go on: %q; and beside the load: %v", w.history.checks.Open(), l.aside)
 	}
 	if err := w.RunUntil(func() bool { return steps.over }, l.stepBound()+stepLook); err != nil {
 		return err

@@ -25,6 +25,8 @@ type guests struct {
 	errands    time.Duration // about three times as many of each host per second, where links are fast
 	quiet      func() bool
 	visitors   []*visitor
+	words      int  // that candidates and leaders have had
+	elects     bool // guests campaign
 }
 
 // deed is one thing that a guest does. It ends soon after ctx.
@@ -49,6 +51,8 @@ var deeds = [...]struct {
 	{"once", (*guests).once},
 	{"latch", (*guests).latch},
 	{"barrier", (*guests).barrier},
+	{"elect", (*guests).elect},
+	{"observe", (*guests).observe},
 }
 
 // newGuests draws how many there are, and what they do.
@@ -65,6 +69,7 @@ func newGuests(w *simulate.World) guests {
 	for _, d := range deeds {
 		for range w.Pick("guest-"+d.name, 0, 9) - 4 {
 			g.deeds = append(g.deeds, d.do)
+			g.elects = g.elects || d.name == "elect"
 		}
 	}
 	return g
@@ -79,6 +84,10 @@ func (g *guests) arrive(ctx context.Context, l *simulate.Lockers, n *mesh.Node) 
 	}
 	if len(g.deeds) == 0 {
 		return
+	}
+	if g.elects && g.each > 0 {
+		chance := rand.New(rand.NewPCG(w.Rand().Uint64(), math.MaxUint64-1))
+		l.Beside(ctx, "watcher", func(ctx context.Context) { g.watch(ctx, n, chance) })
 	}
 	for i := range g.each {
 		chance := rand.New(rand.NewPCG(w.Rand().Uint64(), uint64(i)))
