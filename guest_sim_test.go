@@ -14,6 +14,38 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
+// Promise: P42: the node that a guest has left does not confirm what it remembers of the guest, though its lease lasts.
+func TestAnEarlierServerConfirmsNothing(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 23}, 10*time.Second, 5)
+	key := w.keyWhere(func(r []string) bool { return r[0] != "a" })
+	first := w.carry("a", "gus")
+	lock := client.Request{Key: key, Tag: "lock"}
+	confirms := func(host string, s *node.Session, want error) {
+		t.Helper()
+		w.at(host, func(ctx context.Context, _ *mesh.Node) {
+			if lease, err := s.Confirm(ctx, key); !errors.Is(err, want) || (lease > 0) != (want == nil) {
+				t.Errorf("%s confirms a lease of %v, and %v, want %v", host, lease, err, want)
+			}
+		})
+	}
+	w.at("a", func(ctx context.Context, _ *mesh.Node) {
+		_, _, err := first.Acquire(ctx, lock)
+		w.check(err)
+	})
+	confirms("a", first, nil)
+	second := w.carry("d", "gus")
+	w.at("d", func(ctx context.Context, _ *mesh.Node) {
+		c, err := second.Claim(ctx, lock)
+		w.check(err)
+		w.check(c.Hold.Release(ctx))
+	})
+	if first.Err() != nil {
+		t.Fatal("a knows already that it was overtaken")
+	}
+	confirms("d", second, nil)
+	confirms("a", first, fault.ErrLost)
+}
+
 // carry carries a guest on a host.
 func (w *trial) carry(host, guest string) (s *node.Session) {
 	w.t.Helper()

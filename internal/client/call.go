@@ -10,7 +10,7 @@ import (
 // Kind says what a call is for.
 type Kind uint8
 
-// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, a Proclaim, an Arrive, a Carry or a Hear.
+// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, a Proclaim, an Arrive, a Carry, a Hear or a Confirm.
 const (
 	Lock     Kind = iota // wait for a key
 	Cancel               // undo a Lock whose caller has given up
@@ -26,6 +26,7 @@ const (
 	Arrive               // arrive at a latch (P44)
 	Carry                // carry a guest on, in one shard (P42)
 	Hear                 // renew a guest's session
+	Confirm              // a Hear that waits until the guest's home shard, and others, confirm what was known before it
 )
 
 // Call is one command on its way to a shard and back. A caller fills in the first part, hands the
@@ -33,13 +34,14 @@ const (
 type Call struct {
 	Kind    Kind
 	Shard   int
-	Session *Session      // of a Lock, a Drop, an Arrive, a Remember, a Recall and a Hear, and of a Carry that a caller made
+	Session *Session      // of a Lock, a Drop, an Arrive, a Remember, a Recall, a Hear and a Confirm, and of a Carry that a caller made
 	Request Request       // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key, and Elects; of a Proclaim: its Value
 	Arrival shard.Memory  // of an Arrive: the latch, who arrives, and for how long that is remembered
 	Length  time.Duration // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
 	Hold    *Hold         // of an Unlock, a Fix and a Proclaim; the result of a Lock
 	Failed  bool          // of the Unlock of an operation: it failed
 	Only    bool          // of a Carry: only if there is something to carry on
+	Shards  []int         // of a Confirm: those beside the guest's home; where the session has no lease, there is nothing to confirm
 	Parker  env.Parker    // the driver's: where the caller waits, if one does
 	Owner   any           // the driver's
 
@@ -73,6 +75,8 @@ type Call struct {
 	fixing   bool   // a Lock: it is granted, and its fixed time is asked for
 	over     bool   // it has its result
 	leaves   bool   // an Unlock whose caller does not wait any more
+
+	awaits []awaited // of a Confirm
 
 	quietUntil time.Duration // when the shard is expected to grant, as it last said (P27)
 }

@@ -48,7 +48,7 @@ type Client struct {
 	limit     time.Duration // for how long a lease may last
 	lastLease uint64        // the number of the last lease
 	lastAsk   uint64        // the number of the last question
-	hears     []*Call       // those of guests that wait for renewals
+	heard     []*Session    // those of guests that have calls in hears
 	counters  Counters
 
 	now      time.Duration // of the Step under way
@@ -291,7 +291,7 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 				s.tickWatches()
 			}
 		}
-		c.heard()
+		c.answerGuests()
 	case NodeGone:
 		for _, s := range c.shards {
 			if s != nil {
@@ -304,12 +304,14 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 				l.closeForSession()
 			}
 		})
+		c.answerGuest(in.Session)
 	case LoseSession:
 		c.each(func(l *lease) {
 			if l.session == in.Session {
 				l.loseForSession()
 			}
 		})
+		c.answerGuest(in.Session)
 	case CancelWaiters:
 		c.each(func(l *lease) { l.cancelWaiters() })
 	case Lapse:
@@ -320,8 +322,10 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 				l.drop(fault.ErrClosed)
 			}
 		})
+		c.sendGuestsAway(fault.ErrClosed)
 	case Shut:
 		c.each(func(l *lease) { l.drop(fault.ErrClosed) })
+		c.sendGuestsAway(fault.ErrClosed)
 		for _, s := range c.shards {
 			if s != nil {
 				s.endAsks()
@@ -407,7 +411,7 @@ func (c *Client) start(call *Call) {
 		s.proclaim(call)
 	case Carry:
 		s.carry(call)
-	case Hear:
+	case Hear, Confirm:
 		c.hear(call)
 	}
 }

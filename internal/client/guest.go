@@ -57,6 +57,7 @@ func (l *lease) carries(c *Call, err error) {
 		l.client.finish(c, err)
 		if l.session.End(fault.ErrLost) { // another node carries the guest on
 			l.client.emit(SessionLost{l.session})
+			l.client.answerGuest(l.session)
 		}
 		if l.kept() {
 			l.lose(true)
@@ -64,10 +65,13 @@ func (l *lease) carries(c *Call, err error) {
 	default:
 		l.carried, l.carriedAt = true, l.shard.revision
 		if l.session.carrier == 0 {
-			l.session.carrier = c.stamp
+			l.session.carrier, l.session.home = c.stamp, l.shard.shard
 		}
 		l.client.finish(c, nil)
 		l.sendUnanswered()
+		if l.unconfirmed() {
+			l.renewAt = l.client.now
+		}
 	}
 }
 
@@ -79,8 +83,19 @@ func (q *Request) tagged(cmd shard.Command) shard.Command {
 	return shard.Tagged{Command: cmd, Tag: q.Tag}
 }
 
-// hear: the guest has made a request. The call is finished once every lease of the session is confirmed to have been
-// renewed less than a third of its TTL before.
+// isHome reports whether the lease is that of a guest's home shard, which orders the carriers. With it the session ends.
+func (l *lease) isHome() bool {
+	return l.ofGuest() && l.session.carrier != 0 && l.session.home == l.shard.shard
+}
+
+// awaited is what a Confirm waits for in a shard: the answer to a renewal of this number, or a later one.
+type awaited struct {
+	lease *lease
+	ref   uint64
+}
+
+// hear: the guest has made a request, or is about to be answered. The call is finished once every lease of the session is confirmed
+// to have been renewed less than a third of its TTL before. A Confirm also waits for renewals that begin now: see confirm.
 func (c *Client) hear(call *Call) {
 	s := call.Session
 	if err := s.Err(); err != nil {
@@ -88,37 +103,116 @@ func (c *Client) hear(call *Call) {
 		return
 	}
 	s.heard, call.first = c.now, c.now
-	c.hears = append(c.hears, call)
-	c.each(func(l *lease) {
-		if l.session == s && l.renewable() && c.now >= l.renewAt {
+	if s.hears = append(s.hears, call); len(s.hears) == 1 {
+		c.heard = append(c.heard, s)
+	}
+	if call.Kind == Confirm {
+		c.confirm(call)
+	}
+	for _, l := range slices.Clone(s.leases) {
+		if l.renewable() && c.now >= l.renewAt {
 			l.renew()
 		}
-	})
-	c.heard()
+		l.renewSoon()
+	}
+	c.answerGuest(s)
 }
 
-// heard finishes those of the guests' calls that need not wait any more.
-func (c *Client) heard() {
-	c.hears = slices.DeleteFunc(c.hears, func(call *Call) bool {
-		if err := call.Session.Err(); err != nil {
-			c.finish(call, err)
-			return true
+// confirm has the session renewed in its home shard, and in those that the call names. What was known of the guest before is true if
+// the answers are that its records are there: no other node was told before that it carries the guest on (P42).
+func (c *Client) confirm(call *Call) {
+	s := call.Session
+	home := c.shard(s.home).current[s]
+	if home == nil {
+		c.finish(call, fault.ErrLost)
+		return
+	}
+	call.awaits = append(call.awaits, awaited{home, home.confirm()})
+	for _, sh := range call.Shards {
+		l := c.shard(sh).current[s]
+		if l != nil && !slices.ContainsFunc(call.awaits, func(a awaited) bool { return a.lease == l }) {
+			call.awaits = append(call.awaits, awaited{l, l.confirm()})
 		}
-		fresh := true
-		c.each(func(l *lease) {
-			if l.session == call.Session && l.renewable() && call.first >= l.from+l.ttl/3 {
-				fresh = false
-			}
-		})
-		if fresh {
+	}
+}
+
+// maxConfirming is how many renewals of a lease may be under way before another Confirm waits for the next answer: all that wait share
+// the renewal that is sent then.
+const maxConfirming = maxAsked / 2
+
+// confirm sees to it that a renewal is sent from now on, and returns its number.
+func (l *lease) confirm() (ref uint64) {
+	l.wanted = l.refs + 1
+	if l.renewable() && len(l.asked) < maxConfirming {
+		l.renew()
+	}
+	return l.wanted
+}
+
+// unconfirmed reports whether a Confirm waits for an answer.
+func (l *lease) unconfirmed() bool { return l.wanted > l.alive }
+
+// answerGuests finishes those of all guests' calls that need not wait any more.
+func (c *Client) answerGuests() {
+	for _, s := range slices.Clone(c.heard) {
+		c.answerGuest(s)
+	}
+}
+
+// answerGuest finishes those of a guest's calls that need not wait any more.
+func (c *Client) answerGuest(s *Session) {
+	if len(s.hears) == 0 {
+		return
+	}
+	s.hears = slices.DeleteFunc(s.hears, func(call *Call) bool {
+		if err := s.Err(); err != nil {
+			c.finish(call, err)
+		} else if call.renewed() {
 			c.finish(call, nil)
 		}
-		return fresh
+		return call.over
 	})
+	if len(s.hears) == 0 {
+		c.heard = slices.DeleteFunc(c.heard, func(o *Session) bool { return o == s })
+	}
+}
+
+// renewed reports whether what a Hear or a Confirm waits for has come.
+func (c *Call) renewed() bool {
+	for _, l := range c.Session.leases {
+		if l.renewable() && c.first >= l.from+l.ttl/3 {
+			return false
+		}
+	}
+	for i := range c.awaits {
+		a := &c.awaits[i]
+		switch l := a.lease.shard.current[c.Session]; {
+		case l == nil && i == 0:
+			return false // its home: the session is about to end
+		case l == nil:
+		case l != a.lease:
+			a.lease, a.ref = l, l.confirm()
+			return false
+		case l.alive < a.ref:
+			return false
+		}
+	}
+	return true
+}
+
+// sendGuestsAway finishes all calls of guests that wait for renewals.
+func (c *Client) sendGuestsAway(why error) {
+	for _, s := range c.heard {
+		for _, call := range s.hears {
+			c.finish(call, why)
+		}
+		s.hears = nil
+	}
+	c.heard = nil
 }
 
 // silent reports whether the lease is not to be renewed, as its guest was not heard since it was.
-func (l *lease) silent() bool { return l.ofGuest() && l.session.heard <= l.from }
+func (l *lease) silent() bool { return l.ofGuest() && l.session.heard <= l.from && !l.unconfirmed() }
 
 // LeaseOf returns for how long a guest may believe in all that its session holds, and in its places in queues: by a clock that may be
 // slow, where this node's is fast (P1). Zero: the session has ended.
@@ -127,11 +221,11 @@ func (c *Client) LeaseOf(s *Session, now time.Duration) time.Duration {
 		return 0
 	}
 	left := s.TTL
-	c.each(func(l *lease) {
-		if l.session == s && l.begun && (len(l.holds) > 0 || len(l.calls) > 0 || l.carried) {
+	for _, l := range s.leases {
+		if l.begun && (len(l.holds) > 0 || len(l.calls) > 0 || l.carried) {
 			left = min(left, l.until-now)
 		}
-	})
+	}
 	return max(0, time.Duration(float64(left)*(1-c.cfg.Rho)/(1+c.cfg.Rho)))
 }
 

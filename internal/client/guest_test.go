@@ -209,6 +209,177 @@ func TestAGuestWaitsForItsRenewal(t *testing.T) {
 	}
 }
 
+// confirms asks for a confirmation of what is known of a guest in its home and in these shards.
+func (b *bench) confirms(s *Session, shards ...int) *Call {
+	b.tb.Helper()
+	c := &Call{Kind: Confirm, Session: s, Shards: shards}
+	b.do(Start{c})
+	return c
+}
+
+// Promise: P42: a guest is told what this node knows of it once its home, and the shards that this is about, have answered renewals
+// that began after it was known.
+func TestAGuestIsConfirmed(t *testing.T) {
+	t.Run("by each of the shards", func(t *testing.T) {
+		b := newBench(t, 3)
+		b.hearsOf(1, nodeB, serves(benchTerm))
+		s := b.visits()
+		c := b.asksOf(1, s, named(Request{Key: "l"}, "x"))
+		b.hearsOf(1, nodeB, carried(b.expect("2: carry gus"), 6))
+		b.hearsOf(1, nodeB, granted(b.expect("2: lock l"), 7))
+		if c = b.confirms(s, 1, 1, 2); c.over { // it has nothing in shard 2
+			t.Fatal("nobody was asked")
+		}
+		asked := b.expects("2: renewal", "2: renewal")
+		b.hears(nodeB, alive(asked[0], 8))
+		if c.over {
+			t.Error("one of the shards has not answered")
+		}
+		b.hearsOf(1, nodeB, alive(asked[1], 8))
+		if !c.over || c.Err != nil {
+			t.Errorf("%v, %v", c.over, c.Err)
+		}
+		c = b.confirms(s)
+		if b.hears(nodeB, alive(b.expect("2: renewal"), 8)); !c.over || c.Err != nil {
+			t.Errorf("once more, by its home: %v, %v", c.over, c.Err)
+		}
+	})
+	t.Run("by no earlier renewal", func(t *testing.T) {
+		b := newBench(t)
+		s := b.visits()
+		b.pass(benchTTL / 2)
+		b.hearsGuest(s)
+		early := b.expect("2: renewal")
+		c := b.confirms(s)
+		later := b.expect("2: renewal")
+		if b.hears(nodeB, alive(early, 8)); c.over {
+			t.Error("a renewal that was sent before confirms it")
+		}
+		if b.hears(nodeB, alive(later, 8)); !c.over || c.Err != nil {
+			t.Errorf("%v, %v", c.over, c.Err)
+		}
+	})
+	t.Run("not if another node carries it", func(t *testing.T) {
+		b := newBench(t)
+		s := b.visits()
+		c, d := b.confirms(s), b.confirms(s)
+		if b.hears(nodeB, unknown(b.takes()[0], 9)); !c.over || c.Err != fault.ErrLost || d.Err != fault.ErrLost || s.Err() != fault.ErrLost {
+			t.Errorf("%v, %v, %v; %v", c.over, c.Err, d.Err, s.Err())
+		}
+	})
+	t.Run("again, if a renewal is lost", func(t *testing.T) {
+		b := newBench(t)
+		s := b.visits()
+		b.pass(benchTTL / 2)
+		b.hearsGuest(s)
+		early := b.expect("2: renewal")
+		c := b.confirms(s)
+		b.expect("2: renewal")
+		b.hears(nodeB, alive(early, 8))
+		b.pass(benchTTL / 12)
+		if b.hears(nodeB, alive(b.expect("2: renewal"), 8)); !c.over || c.Err != nil {
+			t.Errorf("%v, %v", c.over, c.Err)
+		}
+	})
+	t.Run("many at a time share renewals", func(t *testing.T) {
+		b := newBench(t)
+		s := b.visits()
+		var calls []*Call
+		for range 100 {
+			calls = append(calls, b.confirms(s))
+		}
+		asked := b.takes()
+		if len(asked) != maxConfirming {
+			t.Errorf("%d renewals are sent", len(asked))
+		}
+		for _, q := range asked {
+			b.hears(nodeB, alive(q, 8))
+		}
+		last := calls[len(calls)-1]
+		if !calls[0].over || last.over {
+			t.Errorf("the first: %v, the last: %v", calls[0].over, last.over)
+		}
+		b.hears(nodeB, alive(b.expect("2: renewal"), 8))
+		for _, c := range calls {
+			if !c.over || c.Err != nil {
+				t.Fatalf("%v, %v", c.over, c.Err)
+			}
+		}
+	})
+	t.Run("in the next generation", func(t *testing.T) {
+		b := newBench(t)
+		s := b.visits()
+		c := b.confirms(s)
+		old := b.expect("2: renewal")
+		b.do(Generation{Shard: 0, Name: 2})
+		b.takes()
+		b.hears(nodeB, alive(old, 8))
+		b.hears(nodeB, of(2, serves(1)))
+		b.hears(nodeB, of(2, carried(b.expect("2: carry gus"), 6)))
+		if c.over {
+			t.Error("nobody has confirmed it")
+		}
+		if b.hears(nodeB, of(2, alive(b.expect("2: renewal"), 8))); !c.over || c.Err != nil {
+			t.Errorf("%v, %v", c.over, c.Err)
+		}
+	})
+	t.Run("in a lease that is just begun", func(t *testing.T) {
+		b := newBench(t, 2)
+		b.hearsOf(1, nodeB, serves(benchTerm))
+		s := b.visits()
+		b.asksOf(1, s, named(Request{Key: "l"}, "x"))
+		first := b.expect("2: carry gus")
+		c := b.confirms(s, 1)
+		b.hears(nodeB, alive(b.expect("2: renewal"), 8))
+		b.hearsOf(1, nodeB, carried(first, 6))
+		if sent := b.expects("2: lock l", "2: renewal"); c.over {
+			t.Error("shard 1 was not asked")
+		} else if b.hearsOf(1, nodeB, alive(sent[1], 8)); !c.over || c.Err != nil {
+			t.Errorf("%v, %v", c.over, c.Err)
+		}
+	})
+}
+
+// Promise: P42: a guest's home shard orders its carriers: one that has no lease there any more does not carry the guest.
+func TestALeaseAtHomeEndsTheSession(t *testing.T) {
+	b := newBench(t)
+	s := b.visits()
+	b.do(Generation{Shard: 0, Name: 2}) // whose table is never heard
+	if b.pass(benchTTL); s.Err() != fault.ErrLost {
+		t.Errorf("the session: %v", s.Err())
+	}
+	if c := b.confirms(s); !c.over || c.Err != fault.ErrLost {
+		t.Errorf("%v, %v", c.over, c.Err)
+	}
+}
+
+// A guest that was heard is renewed as soon as that is due, also if nothing else happens.
+func TestAGuestIsRenewedInTime(t *testing.T) {
+	b := newBench(t)
+	s := b.visits()
+	b.pass(benchTTL / 4)
+	b.step(Start{&Call{Kind: Hear, Session: s}})
+	if due := b.client.Deadline(); due > b.now+benchTTL/12 {
+		t.Errorf("its renewal is due after %v, and the next Tick comes after %v", benchTTL/12, due-b.now)
+	}
+}
+
+// A node that ends does not keep a guest's request waiting.
+func TestAGuestIsAnsweredAtTheEnd(t *testing.T) {
+	for _, in := range []Input{Shut{}, LetGo{}} {
+		b := newBench(t, 2)
+		s := b.visits()
+		b.holds(s, named(Request{Key: "k"}, "x"), 7)
+		b.pass(benchTTL / 2)
+		for _, c := range []*Call{b.hearsGuest(s), b.confirms(s), b.carries(1, s, false)} {
+			s.End(fault.ErrClosed) // as the node does first
+			if b.do(in); !c.over || c.Err != fault.ErrClosed {
+				t.Errorf("%T: %v: %v, %v", in, c.Kind, c.over, c.Err)
+			}
+		}
+	}
+}
+
 // A guest that gives up its wait is answered so.
 func TestAGuestGoesAway(t *testing.T) {
 	b := newBench(t)

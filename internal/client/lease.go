@@ -46,6 +46,8 @@ type lease struct {
 	refs    uint64        // of the last renewal
 	after   uint64        // the next answer shall repeat the results after this number; zero: from the first that is missing
 	asked   []question    // renewals without an answer, the latest last
+	wanted  uint64        // a Confirm waits for the answer to this renewal, or a later one, which may still have to be sent
+	alive   uint64        // the latest renewal to which the answer was that the record is there
 	attempt int
 	jumps   int
 }
@@ -370,8 +372,9 @@ func (l *lease) outlast() {
 func (l *lease) lose(gone bool) {
 	c := l.client
 	l.shard.withdraw(l)
-	if !l.session.Own && !l.fixed && (l.opened != neverShown || len(l.holds) > 0) && l.session.End(fault.ErrLost) {
+	if !l.session.Own && !l.fixed && (l.opened != neverShown || len(l.holds) > 0 || l.isHome()) && l.session.End(fault.ErrLost) {
 		c.emit(SessionLost{l.session})
+		c.answerGuest(l.session)
 	}
 	var again []*Call
 	if l.session.Err() == nil {

@@ -99,7 +99,13 @@ func (l *lease) answered(a message.Answer) {
 		l.lose(false)
 		return
 	}
-	l.extendTo(q.at)
+	due := l.renewAt
+	l.alive = max(l.alive, q.ref)
+	if l.extendTo(q.at); l.unconfirmed() {
+		if l.renewAt = min(l.renewAt, due); l.refs < l.wanted {
+			l.renewAt = l.client.now // it was put off until now
+		}
+	}
 	for _, e := range a.Results {
 		l.shard.replied(e, a.Revision)
 		if !l.kept() {
@@ -115,7 +121,7 @@ func (l *lease) answered(a message.Answer) {
 			l.deliver(h)
 		}
 	}
-	l.client.heard()
+	l.client.answerGuest(l.session)
 	l.client.wakeAt(min(l.renewAt, l.until))
 }
 

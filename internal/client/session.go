@@ -20,7 +20,10 @@ type Session struct {
 
 	// The client's, of a guest's session:
 	carrier uint64        // the number of this node as the guest's carrier; zero until the guest's home shard has given it
+	home    int           // that shard
 	heard   time.Duration // when the guest made its last request
+	leases  []*lease      // by the order in which they began
+	hears   []*Call       // each a Hear or a Confirm without a result
 
 	mu  sync.Mutex
 	err error

@@ -68,6 +68,9 @@ func (s *shardClient) newLease(session *Session, fixed bool) *lease {
 	l := newLease(s, session, fixed)
 	s.leases = append(s.leases, l)
 	s.byNumber[l.id.Number] = l
+	if l.ofGuest() {
+		session.leases = append(session.leases, l)
+	}
 	if !fixed {
 		s.current[session] = l
 	}
@@ -436,9 +439,9 @@ func (s *shardClient) abandon(c *Call, cause error) {
 	case c.over:
 	case c.Kind == Carry:
 		s.client.finish(c, cause) // its answer still counts for the lease
-	case c.Kind == Hear:
-		s.client.hears = slices.DeleteFunc(s.client.hears, func(o *Call) bool { return o == c })
+	case c.Kind == Hear, c.Kind == Confirm:
 		s.client.finish(c, cause)
+		s.client.answerGuest(c.Session)
 	case c.Kind == Ask:
 		s.asks = slices.DeleteFunc(s.asks, func(o *Call) bool { return o == c })
 		s.client.finish(c, cause)
@@ -542,5 +545,8 @@ func (s *shardClient) withdraw(l *lease) {
 	}
 	if i := slices.Index(s.leases, l); i >= 0 {
 		s.leases = slices.Delete(s.leases, i, i+1)
+	}
+	if l.ofGuest() {
+		l.session.leases = slices.DeleteFunc(l.session.leases, func(o *lease) bool { return o == l })
 	}
 }

@@ -64,10 +64,26 @@ func (s *Session) carryIn(ctx context.Context, only bool, shards ...int) error {
 // Heard renews a guest's session, since the guest has made a request, and returns for how long the guest may now believe in all that it
 // holds, and in its places in queues. ErrLost: another node carries the guest on, or its lease has ended.
 func (s *Session) Heard(ctx context.Context) (lease time.Duration, err error) {
+	return s.hear(ctx, &client.Call{Kind: client.Hear, Session: s.life})
+}
+
+// Confirm renews a guest's session as Heard does, and returns once it is certain of what this node knew of the guest before the call:
+// at a moment after that no other node had been told that it carries the guest on, and the shards of these keys had its records. So a
+// guest may be told what was known of it before, and the lease: the next carrier finds all of that. What this node hears of the guest
+// meanwhile is for the next Confirm. ErrLost: another node carries the guest on, or its lease has ended. On an error nothing is certain.
+func (s *Session) Confirm(ctx context.Context, keys ...string) (lease time.Duration, err error) {
+	c := &client.Call{Kind: client.Confirm, Session: s.life}
+	for _, key := range keys {
+		c.Shards = append(c.Shards, ring.Shard(key, s.node.mesh.Load().params.Shards))
+	}
+	return s.hear(ctx, c)
+}
+
+func (s *Session) hear(ctx context.Context, c *client.Call) (lease time.Duration, err error) {
 	if err := cmp.Or(ctx.Err(), s.Err()); err != nil {
 		return 0, err
 	}
-	c := &client.Call{Kind: client.Hear, Session: s.life, Parker: s.node.env.NewParker()}
+	c.Parker = s.node.env.NewParker()
 	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
 		return 0, fault.ErrClosed
 	}
