@@ -184,3 +184,85 @@ func TestAServerLeaves(t *testing.T) {
 		}
 	})
 }
+
+// visitedClients returns a mesh of three nodes with two clients, x and y, whose guest gus x has carried, and y carries on: a key that it got through x,
+// and what it asked for.
+func visitedClients(t *testing.T, seed uint64) (w *trial, y *node.Session, lock client.Request, token uint64) {
+	w = newTrial(t, simulate.Options{Seed: seed}, 10*time.Second, 3)
+	for _, host := range []string{"x", "y"} {
+		w.Host(host).Go("join", func(ctx context.Context) { w.joinAs(ctx, host, mesh.WithClientOnly()) })
+	}
+	w.until("the clients have joined", time.Minute, func() bool { return w.nodes["x"] != nil && w.nodes["y"] != nil })
+	x := w.carry("x", "gus")
+	lock = client.Request{Key: "k", Tag: "lock"}
+	w.at("x", func(ctx context.Context, _ *mesh.Node) {
+		h, _, err := x.Acquire(ctx, lock)
+		w.check(err)
+		token = h.Token()
+	})
+	return w, w.carry("y", "gus"), lock, token
+}
+
+// losesTables starts the nodes that have the shards' replicas again.
+func (w *trial) losesTables() {
+	for _, host := range []string{"a", "b", "c"} {
+		w.Host(host).Crash()
+		w.Host(host).Restart()
+		w.Host(host).Go("join", func(ctx context.Context) { w.join(ctx, host) })
+	}
+}
+
+// Promise: P42, C8: when the table is lost, a guest keeps what its server knows of. If it may have more there, its session ends, and it is
+// not told that its lease goes on.
+func TestAGuestsServerKnowsWhatItHas(t *testing.T) {
+	for _, claims := range []bool{true, false} {
+		w, y, lock, token := visitedClients(t, 24)
+		w.at("y", func(ctx context.Context, _ *mesh.Node) {
+			if claims {
+				h, _, err := y.Acquire(ctx, lock)
+				w.check(err)
+				w.between("the token", time.Duration(h.Token()), time.Duration(token), time.Duration(token))
+			}
+			_, err := y.Confirm(ctx)
+			w.check(err)
+		})
+		w.losesTables()
+		w.pass(5 * time.Second)
+		w.at("y", func(ctx context.Context, _ *mesh.Node) {
+			lease, err := y.Confirm(ctx, "k")
+			if claims && (err != nil || lease == 0) {
+				t.Errorf("what is known is lost: %v", err)
+			}
+			if !claims && !errors.Is(err, fault.ErrLost) {
+				t.Errorf("a lease of %v is confirmed, %v, and nobody has reported what the guest has", lease, err)
+			}
+		})
+	}
+}
+
+// Promise: P42, C8: what a guest has given back through its present server does not come back by the report of an earlier one, which comes first.
+func TestAnEarlierServerReportsFirst(t *testing.T) {
+	w, y, lock, token := visitedClients(t, 25)
+	w.at("y", func(ctx context.Context, _ *mesh.Node) {
+		h, _, err := y.Acquire(ctx, lock)
+		w.check(err)
+		w.check(h.Release(ctx))
+		_, err = y.Heard(ctx)
+		w.check(err)
+	})
+	w.Net.Partition([]string{"y"})
+	w.losesTables()
+	w.pass(4 * time.Second)
+	w.Net.Heal()
+	w.pass(2 * time.Second)
+	w.at("y", func(ctx context.Context, _ *mesh.Node) {
+		if _, err := y.Confirm(ctx, "k"); err != nil {
+			t.Fatalf("the present server is lost: %v", err)
+		}
+		h, _, err := y.Acquire(ctx, lock)
+		w.check(err)
+		if h.Token() <= token {
+			t.Errorf("a new request gets the token %d, and the guest gave %d back", h.Token(), token)
+		}
+	})
+}

@@ -27,8 +27,9 @@ const (
 const carriedOn = 1 << 62
 
 // Carry makes a session the one that carries a guest, and opens its record: it takes over all that an earlier carrier's
-// session had. Done, with the carrier's number. Refused with Lost: a later carrier's session has a record; or Only was
-// asked for, and no session of the guest has one.
+// session had. Done, with the carrier's number, and with how much is unclaimed: how many requests the session took over
+// under whose tags it has sent nothing since, and how many uses that end with it. Refused with Lost: a later carrier's session has a
+// record; or Only was asked for, and no session of the guest has one. A session of the same node with a later number is the later carrier.
 //
 // Every other command of a session that carries a guest follows the answer to this one.
 type Carry struct {
@@ -37,6 +38,9 @@ type Carry struct {
 	Guest   string
 	Carrier uint64 // the number of the carrier; zero: the table is to give it one, above those of all earlier ones
 	Only    bool   // only if there is something to take over
+	// Complete says that the session carried the guest in an earlier table of the shard, and reports all that it had there: what an earlier
+	// carrier has reported is over (C8). It is ended instead of taken over.
+	Complete bool
 }
 
 // Tagged is an Acquire, a Begin, or a Report, of a guest. If the guest has a request with this tag for the key, the
@@ -68,6 +72,7 @@ type guest struct {
 	tagged   map[tagID]*request
 	finished []finished // the latest last
 	taken    uint64     // how many requests the session took over
+	since    uint64     // the revision at which it did
 }
 
 // tagID names a request of a guest.
@@ -86,7 +91,7 @@ func (t *Table) carry(c Carry, out []Event) []Event {
 	if was != nil {
 		open.ttl = max(c.TTL, was.ttl) // what was said to the guest of its lease stays true
 	}
-	if was == nil && c.Only || was != nil && c.Carrier != 0 && c.Carrier <= was.guest.carrier {
+	if was == nil && c.Only || was != nil && !was.givesWay(c) {
 		open = nil
 	}
 	s, out := t.begin(c.Call, open, out)
@@ -97,14 +102,75 @@ func (t *Table) carry(c Carry, out []Event) []Event {
 		return append(out, t.refused(s, c.Number, Lost, nil)) // it is a record of something else
 	case s.guest == nil:
 		t.revision = max(t.revision, c.Carrier) // a number of this table is never of the future
-		s.guest = &guest{name: c.Guest, carrier: cmp.Or(c.Carrier, t.revision), tagged: make(map[tagID]*request)}
-		if was != nil {
+		s.guest = &guest{name: c.Guest, carrier: cmp.Or(c.Carrier, t.revision), tagged: make(map[tagID]*request), since: t.revision}
+		switch {
+		case was != nil && c.Complete:
+			out = t.end(was, out)
+		case was != nil:
 			out = t.takeOver(s, was, out)
 		}
 		t.guests[c.Guest] = s
 	}
 	s.results[c.Number] = result{what: Done, token: s.guest.carrier}
-	return append(out, Event{What: Done, Session: s.id, Number: c.Number, Token: s.guest.carrier})
+	return append(out, t.resultOf(s, c.Number))
+}
+
+// givesWay reports whether a Carry takes over the record of s.
+func (s *session) givesWay(c Carry) bool {
+	switch is := s.guest.carrier; {
+	case c.Carrier == 0 || c.Carrier > is:
+		return true
+	case c.Carrier == is:
+		return c.Session.Node == s.id.Node && c.Session.Number > s.id.Number
+	}
+	return false
+}
+
+// unclaimed counts what the session has taken over, and perhaps does not know of.
+func (s *session) unclaimed() (n int) {
+	for number := range s.requests { // order-free: they are counted
+		if number >= carriedOn {
+			n++
+		}
+	}
+	for u := range s.uses { // order-free: they are counted
+		if !u.durable && u.stamp < s.guest.since {
+			n++
+		}
+	}
+	return n
+}
+
+// Print is a hash of what a request asks for. A Granted to a guest has it, so that a client which has claimed the request knows whether that is
+// what it believes.
+func Print(kind Kind, weight, capacity int64, op *Operation) uint64 {
+	h := mix(mix(mix(1, uint64(kind)), uint64(weight)), uint64(capacity))
+	if op != nil {
+		flags := uint64(op.Op) << 2
+		if op.Durable {
+			flags |= 1
+		}
+		if op.Alone {
+			flags |= 2
+		}
+		h = mix(mix(h, flags), uint64(op.Retention))
+		for _, text := range []string{op.Version, op.User} {
+			h = mix(h, uint64(len(text)))
+			for _, b := range []byte(text) {
+				h = mix(h, uint64(b))
+			}
+		}
+	}
+	return max(h, 1)
+}
+
+// granted returns the event of a request that holds its key.
+func (r *request) granted() Event {
+	e := Event{What: Granted, Session: r.session.id, Number: r.number, Token: r.token}
+	if r.tag != "" {
+		e.Entered = Print(r.entry.kind, r.weight, r.entry.capacity, r.op)
+	}
+	return e
 }
 
 // takeOver moves all that the session was has to s, which carries the same guest from now on, and ends its record.
@@ -154,22 +220,17 @@ func (t *Table) again(s *session, number uint64, id tagID, a ask, out []Event) (
 	return t.claim(r, number, out), true
 }
 
-// reported answers a Report of a guest's place that the table has already: known. It was reported by an earlier carrier.
-func (t *Table) reported(s *session, c Report, tag string, out []Event) (_ []Event, known bool) {
+// reported answers a Report of a guest's place that the table has already: known. It was reported by an earlier carrier. If that had not heard
+// of the grant, reported returns the place in the queue, which the hold replaces.
+func (t *Table) reported(s *session, c Report, tag string, out []Event) (place *request, _ []Event, known bool) {
 	if s.guest == nil {
-		return append(out, t.refused(s, c.Number, Lost, nil)), true
+		return nil, append(out, t.refused(s, c.Number, Lost, nil)), true
 	}
 	r := s.guest.tagged[tagID{c.Key, tag}]
-	switch {
-	case r == nil:
-		return out, false
-	case c.Token > r.token: // the earlier carrier had not heard of the grant
-		t.remove(r)
-		out = t.grant(r.entry, out)
-		t.sweep(r.entry)
-		return out, false
+	if r == nil || c.Token > r.token {
+		return r, out, false
 	}
-	return t.claim(r, c.Number, out), true
+	return nil, t.claim(r, c.Number, out), true
 }
 
 // claim makes a number that of a guest's request, and appends its answer.
@@ -183,7 +244,7 @@ func (t *Table) claim(r *request, number uint64, out []Event) []Event {
 		return append(out, t.queued(r))
 	}
 	s.results[number] = result{what: Granted, token: r.token}
-	return append(out, Event{What: Granted, Session: s.id, Number: number, Token: r.token})
+	return append(out, r.granted())
 }
 
 // rename makes a request that of a session, under a number.
@@ -241,6 +302,7 @@ func (a *Carry) fields(c *wire.Codec) {
 	c.Check(a.Guest != "", "a guest without a name")
 	c.Uint(&a.Carrier, maxKnown)
 	c.Bool(&a.Only)
+	c.Bool(&a.Complete)
 }
 
 func (a *Claim) fields(c *wire.Codec) {
@@ -294,6 +356,7 @@ func (g *guestImage) Fields(c *wire.Codec) {
 	c.String(&g.guest.name, MaxName)
 	c.Uint(&g.guest.carrier, maxRevision)
 	c.Uint(&g.guest.taken, anyUint)
+	c.Uint(&g.guest.since, maxRevision)
 	order := slices.Sorted(maps.Keys(g.tags))
 	n := c.Array(2*len(order), 1<<22)
 	c.Check(n%2 == 0, "part of a tag")

@@ -21,6 +21,11 @@ func onOnly(c Carry) Carry {
 	return c
 }
 
+func complete(c Carry) Carry {
+	c.Complete = true
+	return c
+}
+
 func tagged(cmd Command, tag string) Tagged { return Tagged{cmd, tag} }
 
 func claim(who string, n uint64, key, tag string) Claim {
@@ -75,12 +80,13 @@ func TestGuest(t *testing.T) {
 		{"the session that carries may say so twice", []Command{carry("ann", 1, 0)}, carry("ann", 2, 0), "a2 done 1", "a carries as 1"},
 		{"one that was overtaken does not come back under its number", []Command{carry("ann", 1, 0), carry("bob", 1, 0)}, func() Command { c := carry("ann", 1, 0); c.Since = 1; return c }(), "a1 reopen", "b carries as 2"},
 		{"where there is nothing to carry on, none is opened", nil, onOnly(carry("ann", 1, 7)), "a1 lost", ""},
-		{"where there is, it is carried on", holds, onOnly(carry("bob", 1, 7)), "a ended, b1 done 7", "b carries as 7, x of k 3 unclaimed"},
+		{"where there is, it is carried on", holds, onOnly(carry("bob", 1, 7)), "a ended, b1 done 7 with 1 unclaimed", "b carries as 7, x of k 3 unclaimed"},
+		{"a later session of the node carries on as it did", holds, func() Command { c := carry("ann", 1, 1); c.Session.Number = 2; return c }(), "a ended, a1 done 1 with 1 unclaimed", "a carries as 1, x of k 3 unclaimed"},
 		{"a session of something else carries nobody", []Command{lock("ann", 1, "k")}, carry("ann", 2, 0), "a2 lost", ""},
 		{"nor two guests", []Command{carry("ann", 1, 0)}, func() Command { c := carry("ann", 2, 0); c.Guest = "hal"; return c }(), "a2 lost", "a carries as 1"},
 
 		// What is carried on.
-		{"a hold stays with its token", holds, carry("bob", 1, 0), "a ended, b1 done 4", "b carries as 4, x of k 3 unclaimed"},
+		{"a hold stays with its token", holds, carry("bob", 1, 0), "a ended, b1 done 4 with 1 unclaimed", "b carries as 4, x of k 3 unclaimed"},
 		{"and is claimed by its tag", after(holds, carry("bob", 1, 0)), tagged(lock("bob", 2, "k"), "x"), "b2 runs 3", "b carries as 4, x of k 3"},
 		{"or by a claim", after(holds, carry("bob", 1, 0)), claim("bob", 2, "k", "x"), "b2 runs 3", "b carries as 4, x of k 3"},
 		{"twice, if an answer was lost", after(holds, carry("bob", 1, 0), claim("bob", 2, "k", "x")), claim("bob", 3, "k", "x"), "b3 runs 3", "b carries as 4, x of k 3"},
@@ -88,7 +94,8 @@ func TestGuest(t *testing.T) {
 		{"but not as something else", after(holds, carry("bob", 1, 0)), tagged(read("bob", 2, "k"), "x"), "b2 capacity", "b carries as 4, x of k 3 unclaimed"},
 		{"another tag is another request", after(holds, carry("bob", 1, 0)), tagged(lock("bob", 2, "k"), "y"), "b2 waits", "b carries as 4, y of k, x of k 3 unclaimed"},
 		{"another key as well", after(holds, carry("bob", 1, 0)), claim("bob", 2, "l", "x"), "b2 lost", "b carries as 4, x of k 3 unclaimed"},
-		{"a place in a queue stays", waits, carry("bob", 1, 0), "a ended, b1 done 5", "b carries as 5, x of k unclaimed"},
+		{"what is unclaimed can be asked again", after(holds, tagged(lock("ann", 3, "l"), "x"), carry("bob", 1, 0), claim("bob", 2, "k", "x")), carry("bob", 3, 0), "b3 done 6 with 1 unclaimed", "b carries as 6, x of k 3, x of l 5 unclaimed"},
+		{"a place in a queue stays", waits, carry("bob", 1, 0), "a ended, b1 done 5 with 1 unclaimed", "b carries as 5, x of k unclaimed"},
 		{"is granted unclaimed", after(waits, carry("bob", 1, 0)), release("eve", 2, "k", 2), "e2 done, b4611686018427387904 runs 7", "b carries as 5, x of k 7 unclaimed"},
 		{"and claimed then", after(waits, carry("bob", 1, 0), release("eve", 2, "k", 2)), claim("bob", 2, "k", "x"), "b2 runs 7", "b carries as 5, x of k 7"},
 		{"or claimed while it waits", after(waits, carry("bob", 1, 0)), claim("bob", 2, "k", "x"), "b2 waits", "b carries as 5, x of k"},
@@ -108,7 +115,9 @@ func TestGuest(t *testing.T) {
 		// Resources.
 		{"an operation is carried on", []Command{carry("ann", 1, 0), tagged(pull("ann", 2), "x"), carry("bob", 1, 0)}, tagged(func() Command { b := pull("bob", 2); b.User = "ann"; return b }(), "x"), "b2 runs 3", "b carries as 4, x of r 3"},
 		{"not as another one", []Command{carry("ann", 1, 0), tagged(pull("ann", 2), "x"), carry("bob", 1, 0)}, tagged(update("bob", 2), "x"), "b2 capacity", "b carries as 4, x of r 3 unclaimed"},
-		{"a use as well", []Command{carry("ann", 1, 0), tagged(pull("ann", 2), "x"), end("ann", 3, 3)}, carry("bob", 1, 0), "a ended, b1 done 5", "b carries as 5, uses r since 4, x of r ended 3"},
+		{"a use as well", []Command{carry("ann", 1, 0), tagged(pull("ann", 2), "x"), end("ann", 3, 3)}, carry("bob", 1, 0), "a ended, b1 done 5 with 1 unclaimed", "b carries as 5, uses r since 4, x of r ended 3"},
+		{"which is known if it is durable", []Command{carry("ann", 1, 0), tagged(with(pull("ann", 2), durable), "x"), end("ann", 3, 3)}, carry("bob", 1, 0), "a ended, b1 done 5", "b carries as 5, uses r since 4, x of r ended 3"},
+		{"or confirmed", []Command{carry("ann", 1, 0), tagged(pull("ann", 2), "x"), end("ann", 3, 3), carry("bob", 1, 0), with(pull("bob", 2), func(o *Operation) { o.User = "ann" })}, carry("bob", 3, 0), "b3 done 5", "b carries as 5, uses r since 7, x of r ended 3"},
 		{"and the next carrier drops it", []Command{carry("ann", 1, 0), tagged(pull("ann", 2), "x"), end("ann", 3, 3), carry("bob", 1, 0)}, func() Command { d := drop("bob", 2, 4); d.User = "ann"; return d }(), "b2 done", "b carries as 5, x of r ended 3"},
 		{"who skipped hears of it again", []Command{pull("eve", 1), carry("ann", 1, 0), tagged(pull("ann", 2), "x"), end("eve", 2, 2), carry("bob", 1, 0)}, claim("bob", 2, "r", "x"), "b2 skips 6", "b carries as 7, uses r since 6, x of r ended 6"},
 		{"and who was refused", []Command{pull("eve", 1), carry("ann", 1, 0), tagged(remove("ann", 2), "x"), end("eve", 2, 2), carry("bob", 1, 0)}, claim("bob", 2, "r", "x"), "b2 in use by ", "b carries as 6, x of r ended 0"},
@@ -180,6 +189,9 @@ func TestGuestsAreReported(t *testing.T) {
 		{"which knows more", []Command{carry("ann", 1, 7), reports("ann", 2, 0), carry("bob", 1, 8)}, reports("bob", 2, 50), "b2 runs 50", "b carries as 8, x of k 50"},
 		{"or less", []Command{carry("ann", 1, 7), reports("ann", 2, 50), carry("bob", 1, 8)}, reports("bob", 2, 0), "b2 runs 50", "b carries as 8, x of k 50"},
 		{"by an earlier one too late", []Command{carry("bob", 1, 8), reports("bob", 2, 50)}, carry("ann", 1, 7), "a1 lost", "b carries as 8, x of k 50"},
+		{"a carrier that knows all ends what an earlier one has reported", []Command{carry("ann", 1, 7), reports("ann", 2, 50)}, complete(carry("bob", 1, 8)), "a ended, b1 done 8", "b carries as 8"},
+		{"and not what it has reported itself", []Command{complete(carry("bob", 1, 8)), reports("bob", 2, 50)}, complete(carry("bob", 1, 8)), "b1 done 8", "b carries as 8, x of k 50"},
+		{"it may be the earlier one itself", []Command{complete(carry("bob", 1, 8))}, complete(carry("ann", 1, 7)), "a1 lost", "b carries as 8"},
 		{"and by no other session", []Command{lock("ann", 1, "l")}, reports("ann", 2, 50), "a2 lost", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -273,5 +285,96 @@ func TestAClaimLeavesNoNumberBehind(t *testing.T) {
 	s := table.sessions[id("bob")]
 	if numbers := slices.Sorted(maps.Keys(s.results)); !slices.Equal(numbers, []uint64{1, 3}) || len(s.requests) != 1 || s.requests[3] == nil {
 		t.Errorf("results of %v, %d requests", numbers, len(s.requests))
+	}
+}
+
+// C8: a Report that comes too late is refused, and changes nothing: neither what the guest has asked for meanwhile under the same tag, nor
+// what was granted to it.
+func TestALateReportOfAGuestChangesNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		given []Command
+	}{
+		{"a place in the queue", []Command{lock("eve", 1, "k"), carry("ann", 1, 0), tagged(lock("ann", 2, "k"), "x")}},
+		{"a hold", []Command{carry("ann", 1, 0), tagged(lock("ann", 2, "k"), "x"), lock("eve", 1, "k")}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table := newTable()
+			for _, cmd := range tt.given {
+				table.Step(cmd, nil)
+			}
+			want := guestOf(table)
+			late := Report{Call: call("ann", 3), TTL: ttl, Name: "ann", Key: "k", Weight: Whole, Capacity: Whole}
+			late.Token, late.Known = 50, 50
+			if got := told(table.Step(tagged(late, "x"), nil)); got != "a3 late" || guestOf(table) != want {
+				t.Errorf("told: %s\nthe guest had: %s\nand has now:   %s", got, want, guestOf(table))
+			}
+		})
+	}
+}
+
+// C8: a Report that is refused as another one has the key under a higher token leaves the guest the place that an earlier carrier has reported.
+func TestARefusedReportOfAGuestChangesNothing(t *testing.T) {
+	report := func(who string, n uint64, e Earlier) Report {
+		e.Known = 90
+		return Report{Call: call(who, n), TTL: ttl, Name: who, Key: "k", Weight: Whole, Capacity: Whole, Earlier: e}
+	}
+	table := NewTable(Founding{Settles: ttl, Check: true})
+	table.Enter(thisTerm, 0)
+	for _, cmd := range []Command{
+		report("eve", 1, Earlier{Token: 60}), carry("ann", 1, 7), tagged(report("ann", 2, Earlier{Entered: 80}), "x"), carry("bob", 1, 8),
+	} {
+		table.Step(cmd, nil)
+	}
+	want := guestOf(table)
+	if got := told(table.Step(tagged(report("bob", 2, Earlier{Token: 50}), "x"), nil)); got != "b2 lost" || guestOf(table) != want {
+		t.Errorf("told: %s\nthe guest had: %s\nand has now:   %s", got, want, guestOf(table))
+	}
+}
+
+// P42, C8: a hold that the guest has given back through a later carrier does not come back by the report of an earlier one. Ann carried the guest, who
+// got k with token 50; bob carried it on, and it gave k back; eve had k with token 60, and gave it back as well. Then the table is
+// lost, and ann's lease is not over.
+func TestWhatAGuestGaveBackDoesNotComeBack(t *testing.T) {
+	stale := Report{Call: call("ann", 2), TTL: ttl, Name: "ann", Key: "k", Weight: Whole, Capacity: Whole}
+	stale.Token, stale.Known = 50, 90
+	table := NewTable(Founding{Settles: ttl, Check: true})
+	table.Enter(thisTerm, 0)
+	for _, cmd := range []Command{carry("ann", 1, 7), tagged(stale, "x"), complete(carry("bob", 1, 8))} {
+		table.Step(cmd, nil)
+	}
+	table.Enter(thisTerm, 2*ttl)
+	table.Step(Settle{Term: thisTerm}, nil)
+	if got := told(table.Step(lock("eve", 1, "k"), nil)); !strings.Contains(got, "e1 runs") {
+		t.Errorf("told: %s; the guest: %s", got, guestOf(table))
+	}
+}
+
+// P42: a Granted tells a guest's node what is held, also when it is told again, so that a node which has claimed it by its tag alone knows.
+func TestAGrantSaysWhatItIs(t *testing.T) {
+	table := newTable()
+	for _, cmd := range []Command{carry("ann", 1, 0), tagged(with(pull("ann", 2), durable), "x"), carry("bob", 1, 0)} {
+		table.Step(cmd, nil)
+	}
+	op := with(pull("ann", 2), durable).Operation
+	want := Print(Resource, 1, 1, &op)
+	told := table.Step(claim("bob", 2, "r", "x"), nil)
+	again, _ := table.Results(id("bob"), 8, 1)
+	for _, e := range append(told, again...) {
+		if e.Number == 2 && (e.What != Granted || e.Entered != want) {
+			t.Errorf("%+v, want the print %d", e, want)
+		}
+	}
+	for _, change := range []func(*Operation){
+		whileUsed, func(o *Operation) { o.Durable = false }, func(o *Operation) { o.Op = Update }, func(o *Operation) { o.Version = "v" },
+		func(o *Operation) { o.User = "eve" }, func(o *Operation) { o.Version, o.User = "a", "nn" }, func(o *Operation) { o.Retention++ },
+	} {
+		other := op
+		if change(&other); Print(Resource, 1, 1, &other) == want {
+			t.Errorf("%+v has the print of %+v", other, op)
+		}
+	}
+	if Print(RW, 1, Whole, nil) == Print(RW, Whole, Whole, nil) || Print(Semaphore, 1, 2, nil) == Print(Semaphore, 1, 3, nil) || Print(Semaphore, 1, Whole, nil) == Print(RW, 1, Whole, nil) {
+		t.Error("two requests have one print")
 	}
 }

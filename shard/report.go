@@ -91,9 +91,10 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 	if c.Known >= t.revision {
 		t.revision = c.Known + floorJump
 	}
+	var place *request
 	if tag != "" {
 		var known bool
-		if out, known = t.reported(s, c, tag, out); known {
+		if place, out, known = t.reported(s, c, tag, out); known {
 			return out
 		}
 	}
@@ -129,6 +130,9 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 		return append(out, t.refused(s, c.Number, why, e))
 	}
 	t.keepEntry(e)
+	if place != nil && s.requests[place.number] == place { // else it has made room
+		t.remove(place)
+	}
 	if c.Uses {
 		t.stamp(e, s, &c.Operation, c.Token)
 		s.results[c.Number] = result{what: Granted, token: c.Token}

@@ -111,6 +111,9 @@ func told(events []Event) string {
 			if text += "done"; e.Token != 0 {
 				text += fmt.Sprintf(" %d", e.Token)
 			}
+			if e.Ahead != 0 {
+				text += fmt.Sprintf(" with %d unclaimed", e.Ahead)
+			}
 		case Refused:
 			if text += e.Reason.String(); e.Reason == InUse {
 				text += " by " + e.Holder

@@ -100,8 +100,13 @@ func (t *Table) resultOf(s *session, number uint64) Event {
 		res = result{what: Refused, refused: Stale} // acknowledged, or cancelled
 	}
 	e := Event{What: res.what, Session: s.id, Number: number, Token: res.token, Reason: res.refused}
-	if res.refused == Quiet {
+	switch r := s.requests[number]; {
+	case res.refused == Quiet:
 		e.Quiet = t.Quiet()
+	case res.what == Granted && r != nil:
+		return r.granted()
+	case res.what == Done && s.guest != nil && res.token == s.guest.carrier:
+		e.Ahead = s.unclaimed() // of a Carry; to others it says nothing
 	}
 	return e
 }

@@ -384,7 +384,7 @@ func (t *Table) admit(r *request, out []Event) []Event {
 	r.session.holds[r.token] = r
 	r.session.results[r.number] = result{what: Granted, token: r.token}
 	t.report(Admitted, r)
-	return append(out, Event{What: Granted, Session: r.session.id, Number: r.number, Token: r.token})
+	return append(out, r.granted())
 }
 
 // due reports whether the first request in e's queue is to be answered, by a table that may grant.

@@ -131,6 +131,22 @@ func (q *Request) Share() (weight, capacity int64) {
 	return shard.Whole, shard.Whole
 }
 
+// print returns the hash of what the request asks for.
+func (q *Request) print() uint64 {
+	weight, capacity := q.Share()
+	return shard.Print(q.kind(), weight, capacity, q.Operation)
+}
+
+// tag names a request of a guest. The zero tag names none.
+type tag struct{ key, tag string }
+
+func (q *Request) tag() (t tag) {
+	if q.Tag != "" {
+		t = tag{q.Key, q.Tag}
+	}
+	return t
+}
+
 // kind returns what the key is for the request.
 func (q *Request) kind() shard.Kind {
 	switch {

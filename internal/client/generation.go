@@ -33,7 +33,7 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration, void bool) 
 	}
 	var over []*lease
 	for _, l := range slices.Clone(s.leases) {
-		if void || l.expired() {
+		if void || l.expired() || l.unsure() {
 			over = append(over, l)
 		} else {
 			l.goOver()
@@ -51,7 +51,8 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration, void bool) 
 
 // goOver reports what the lease holds and waits for.
 func (l *lease) goOver() {
-	l.since, l.opened, l.acks, l.reports, l.carried = 0, neverShown, nil, 0, false
+	l.since, l.opened, l.acks, l.reports = 0, neverShown, nil, 0
+	l.complete, l.carried = l.complete || l.carried, false
 	l.asked, l.after, l.attempt, l.jumps = nil, 0, 0, 0
 	for _, u := range l.uses { // order-free: each alone
 		u.earlier, u.stamp = max(u.earlier, u.stamp), 0
@@ -148,6 +149,8 @@ func (l *lease) defers(c *Call) bool {
 		return false
 	case l.ofGuest() && !l.carried:
 		return true // it would open a record of something else
+	case c.Kind == Lock && c.Request.Tag != "" && l.ending(c.Request.tag()):
+		return true // it would be answered with what is about to end
 	}
 	switch c.Kind {
 	case Report, Remember, Recall, Arrive:

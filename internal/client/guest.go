@@ -39,7 +39,7 @@ func (l *lease) carriesFirst() {
 
 // carryOf returns the command of a Carry.
 func (l *lease) carryOf(c *Call, base shard.Call) shard.Carry {
-	return shard.Carry{Call: base, TTL: l.ttl, Guest: l.session.Guest, Carrier: l.session.carrier, Only: c.Only}
+	return shard.Carry{Call: base, TTL: l.ttl, Guest: l.session.Guest, Carrier: l.session.carrier, Only: c.Only, Complete: l.complete}
 }
 
 // carries: the table has answered a Carry.
@@ -48,11 +48,7 @@ func (l *lease) carries(c *Call, err error) {
 	case err != nil && c.Only && !l.carried:
 		c.None = true
 		l.client.finish(c, nil)
-		if len(l.calls) == 0 {
-			l.shard.withdraw(l) // there is no record
-		} else if !slices.ContainsFunc(l.inOrder(), func(c *Call) bool { return c.Kind == Carry }) {
-			l.carriesFirst() // something was asked for meanwhile
-		}
+		l.dropCarry()
 	case err != nil:
 		l.client.finish(c, err)
 		if l.session.End(fault.ErrLost) { // another node carries the guest on
@@ -62,8 +58,15 @@ func (l *lease) carries(c *Call, err error) {
 		if l.kept() {
 			l.lose(true)
 		}
+	case l.carried:
+		l.unclaimed = min(l.unclaimed, c.Info.Ahead)
+		l.client.finish(c, nil)
+		if l.recounts {
+			l.recounts = false
+			l.countAgain()
+		}
 	default:
-		l.carried, l.carriedAt = true, l.shard.revision
+		l.carried, l.carriedAt, l.unclaimed = true, l.shard.revision, c.Info.Ahead
 		if l.session.carrier == 0 {
 			l.session.carrier, l.session.home = c.stamp, l.shard.shard
 		}
@@ -71,6 +74,114 @@ func (l *lease) carries(c *Call, err error) {
 		l.sendUnanswered()
 		if l.unconfirmed() {
 			l.renewAt = l.client.now
+		}
+	}
+}
+
+// dropCarry: a Carry is over, and the lease has no record. It is dropped, unless something was asked for meanwhile.
+func (l *lease) dropCarry() {
+	if len(l.calls) == 0 {
+		l.shard.withdraw(l)
+	} else if !l.isCarrying() {
+		l.carriesFirst()
+	}
+}
+
+// isCarrying reports whether a Carry is under way.
+func (l *lease) isCarrying() bool {
+	for _, c := range l.calls { // order-free: whether there is one
+		if c.Kind == Carry {
+			return true
+		}
+	}
+	return false
+}
+
+// abandonCarry: the caller of a Carry has given up. Its answer, if it comes, changes nothing.
+func (l *lease) abandonCarry(c *Call) {
+	if l == nil || !l.kept() || l.isDone(c) {
+		return
+	}
+	l.remove(c)
+	if !l.carried {
+		l.dropCarry()
+	}
+}
+
+// recount asks how much is unclaimed, now that c was answered, which may have claimed something.
+func (l *lease) recount(c *Call) {
+	switch {
+	case l.unclaimed == 0 || c.Kind != Lock || !l.kept():
+	case l.isCarrying():
+		l.recounts = true
+	default:
+		l.countAgain()
+	}
+}
+
+// countAgain sends a Carry for its answer.
+func (l *lease) countAgain() {
+	if l.unclaimed > 0 {
+		l.carriesFirst()
+	}
+}
+
+// unsure reports whether the guest may have something in the lease that this node could not report to another table: what an earlier
+// node has asked for, and this one has not claimed, or knows by its tag alone.
+func (l *lease) unsure() bool {
+	if !l.ofGuest() {
+		return false
+	}
+	for _, c := range l.calls { // order-free: whether there is one
+		if c.Kind == Lock && c.Request.Claim && c.entered != 0 && c.Hold == nil {
+			return true
+		}
+	}
+	return l.carried && l.unclaimed > 0 || slices.ContainsFunc(l.holds, func(h *Hold) bool { return h.vague })
+}
+
+// matters reports whether a guest loses something with the lease. That of its home shard orders its carriers.
+func (l *lease) matters() bool {
+	if l.isHome() || len(l.holds) > 0 || len(l.abandoned) > 0 || l.carried && l.unclaimed > 0 {
+		return true
+	}
+	for _, c := range l.calls { // order-free: whether there is one
+		if c.Kind == Lock && c.entered != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// ends returns the tag of a request that a call gives back, or cancels.
+func (c *Call) ends() (t tag) {
+	switch {
+	case c.Kind == Cancel:
+		t = c.Request.tag()
+	case c.Kind == Unlock && c.Use == nil && c.Hold.use == nil:
+		t = c.Hold.request.tag()
+	}
+	return t
+}
+
+// ending reports whether a request with the tag is being given back, or cancelled.
+func (l *lease) ending(t tag) bool {
+	for _, c := range l.calls { // order-free: whether there is one
+		if c.ends() == t {
+			return true
+		}
+	}
+	return false
+}
+
+// sendNext sends what has waited for the end of a request with the tag.
+func (l *lease) sendNext(t tag) {
+	if !l.kept() || l.ending(t) {
+		return
+	}
+	for _, c := range slices.Clone(l.unanswered()) {
+		if c.Kind == Lock && c.Request.tag() == t && !l.isDone(c) {
+			l.shard.send(c)
 		}
 	}
 }
@@ -180,7 +291,7 @@ func (c *Client) answerGuest(s *Session) {
 // renewed reports whether what a Hear or a Confirm waits for has come.
 func (c *Call) renewed() bool {
 	for _, l := range c.Session.leases {
-		if l.renewable() && c.first >= l.from+l.ttl/3 {
+		if l.renewable() && l.matters() && c.first >= l.from+l.ttl/3 {
 			return false
 		}
 	}
@@ -215,15 +326,15 @@ func (c *Client) sendGuestsAway(why error) {
 func (l *lease) silent() bool { return l.ofGuest() && l.session.heard <= l.from && !l.unconfirmed() }
 
 // LeaseOf returns for how long a guest may believe in all that its session holds, and in its places in queues: by a clock that may be
-// slow, where this node's is fast (P1). Zero: the session has ended.
+// slow, where this node's is fast (P1). Zero: the session has ended, or is about to be renewed for a shorter time than before.
 func (c *Client) LeaseOf(s *Session, now time.Duration) time.Duration {
 	if s.Err() != nil {
 		return 0
 	}
 	left := s.TTL
 	for _, l := range s.leases {
-		if l.begun && (len(l.holds) > 0 || len(l.calls) > 0 || l.carried) {
-			left = min(left, l.until-now)
+		if l.begun && l.matters() {
+			left = min(left, l.trusted()-now)
 		}
 	}
 	return max(0, time.Duration(float64(left)*(1-c.cfg.Rho)/(1+c.cfg.Rho)))

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -34,6 +35,16 @@ func (b *bench) hearsGuest(s *Session) *Call {
 	c := &Call{Kind: Hear, Session: s}
 	b.do(Start{c})
 	return c
+}
+
+// unclaimed is that word, where the guest has n things that this node does not know of.
+func unclaimed(request Send, carrier uint64, n int) message.Message {
+	return told(request, message.Reply{Event: shard.Event{What: shard.Done, Token: carrier, Ahead: n}, Revision: carrier})
+}
+
+// printed is the word that what a guest has claimed is granted, and is this.
+func printed(request Send, token uint64, q Request) message.Message {
+	return told(request, message.Reply{Event: shard.Event{What: shard.Granted, Token: token, Entered: q.print()}, Revision: token})
 }
 
 // visits returns the session of a guest that this node carries as number 6, in shard 0.
@@ -487,40 +498,67 @@ func TestAGuestSaysWhatItHolds(t *testing.T) {
 // Promise: P42: a shard in which the node knows of nothing that the guest has may have what an earlier node asked for: its lease is
 // renewed, counts, and ends the session with it.
 func TestWhatAnEarlierNodeAskedFor(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, 2)
+	b.hearsOf(1, nodeB, serves(benchTerm))
 	s := b.visits()
+	b.carries(1, s, false)
+	b.hearsOf(1, nodeB, unclaimed(b.expect("2: carry gus"), 6, 1))
 	b.pass(benchTTL / 2)
-	if left := b.client.LeaseOf(s, b.now); left >= believed(benchTTL/2) {
+	c := b.hearsGuest(s)
+	for _, q := range b.expects("2: renewal", "2: renewal") {
+		if b.hearsOf(q.Shard, nodeB, alive(q, 8)); c.over != (q.Shard == 1) {
+			t.Errorf("shard %d has answered, and the guest: %v", q.Shard, c.over)
+		}
+	}
+	if left := b.client.LeaseOf(s, b.now); left != believed(believed(benchTTL)) {
 		t.Errorf("the guest may believe for %v", left)
 	}
-	c := b.hearsGuest(s)
-	b.hears(nodeB, alive(b.expect("2: renewal"), 8))
-	if left := b.client.LeaseOf(s, b.now); !c.over || left != believed(believed(benchTTL)) {
-		t.Errorf("once renewed: %v, for %v", c.over, left)
+	for range 4 { // from now on only its home answers
+		b.pass(benchTTL / 5)
+		b.hearsGuest(s)
+		for _, q := range b.takes() {
+			if is[*message.Renewal](q) && q.Shard == 0 {
+				b.hears(nodeB, alive(q, 8))
+			}
+		}
 	}
-	b.pass(benchTTL)
+	if left := b.client.LeaseOf(s, b.now); left > benchTTL/4 {
+		t.Errorf("the guest may believe for %v, and one of the shards has not answered", left)
+	}
+	b.pass(benchTTL / 4)
 	if s.Err() != fault.ErrLost || b.leases() != 0 {
 		t.Errorf("the session: %v, %d leases", s.Err(), b.leases())
 	}
 }
 
-// Who carries a guest, and waits no more for a shard's answer, is told so. No renewal names a Carry.
+// A caller that carries a guest, and gives up, is answered so. The Carry is not repeated, no renewal names it, and its answer changes nothing.
 func TestACarryIsAbandoned(t *testing.T) {
 	b := newBench(t, 2)
 	b.hearsOf(1, nodeB, serves(benchTerm))
 	s := b.visits()
 	c := b.carries(1, s, false)
+	p := b.expect("2: carry gus")
 	b.do(Abandon{c, fault.ErrClosed})
-	if !c.over || c.Err != fault.ErrClosed {
-		t.Errorf("%v, %v", c.over, c.Err)
+	if !c.over || c.Err != fault.ErrClosed || b.leases() != 1 {
+		t.Errorf("%v, %v; %d leases", c.over, c.Err, b.leases())
 	}
-	b.hearsOf(1, nodeB, carried(b.expect("2: carry gus"), 0))
+	b.hearsOf(1, nodeB, carried(p, 0))
 	b.pass(benchTTL / 2)
 	b.hearsGuest(s)
-	for _, renewal := range b.expects("2: renewal", "2: renewal") {
-		if q := renewalOf(renewal); len(q.Abandoned) > 0 {
-			t.Errorf("a renewal names %v", q.Abandoned)
-		}
+	if q := renewalOf(b.expect("2: renewal")); len(q.Abandoned) > 0 {
+		t.Errorf("a renewal names %v", q.Abandoned)
+	}
+
+	// What was asked for meanwhile has a Carry of its own.
+	c = b.carries(1, s, true)
+	first := b.expect("2: carry gus")
+	l := b.asksOf(1, s, named(Request{Key: "l"}, "x"))
+	b.do(Abandon{c, fault.ErrClosed})
+	second := b.expect("2: carry gus")
+	b.hearsOf(1, nodeB, refused(first, shard.Lost, 8), carried(second, 0))
+	b.hearsOf(1, nodeB, granted(b.expect("2: lock l"), 10))
+	if commandOf(second).(shard.Carry).Only || !l.over || l.Err != nil {
+		t.Errorf("the lock: %v, %v", l.over, l.Err)
 	}
 }
 
@@ -533,5 +571,215 @@ func TestAGuestHasOneLease(t *testing.T) {
 	b.hears(nodeB, granted(b.expect("2: lock k"), 7))
 	if b.leases() != 1 || c.over && c.Err != nil {
 		t.Errorf("%d leases; %v", b.leases(), c.Err)
+	}
+}
+
+// Promise: P42, C8: what an earlier node has asked for, and this one has not claimed, is not reported when the table is lost: the session ends.
+func TestWhatIsUnclaimedIsNotReported(t *testing.T) {
+	lock := named(Request{Key: "k"}, "x")
+	claim := lock
+	claim.Claim = true
+	v3 := Request{Key: "k", Tag: "x", Mode: Operates, Operation: &shard.Operation{Op: shard.Update, Version: "v3"}}
+	update := Request{Key: "k", Tag: "x", Claim: true, Mode: Operates, Operation: &shard.Operation{Op: shard.Update}}
+	for _, tt := range []struct {
+		name string
+		when func(b *bench, s *Session)
+		ends bool
+	}{
+		{"it is not claimed", func(*bench, *Session) {}, true},
+		{"it is asked for again", func(b *bench, s *Session) {
+			b.asks(s, lock)
+			b.hears(nodeB, printed(b.expect("2: lock k"), 7, lock))
+			b.hears(nodeB, unclaimed(b.expect("2: carry gus"), 6, 0))
+		}, false},
+		{"it is claimed as what it is", func(b *bench, s *Session) {
+			b.asks(s, claim)
+			b.hears(nodeB, printed(b.expect("2: claim x of k"), 7, lock))
+			b.hears(nodeB, unclaimed(b.expect("2: carry gus"), 6, 0))
+		}, false},
+		{"it is claimed as something like it", func(b *bench, s *Session) {
+			b.asks(s, update)
+			b.hears(nodeB, printed(b.expect("2: claim x of k"), 7, v3))
+			b.hears(nodeB, unclaimed(b.expect("2: carry gus"), 6, 0))
+		}, true},
+		{"a place is claimed, of which only the tag is known", func(b *bench, s *Session) {
+			b.asks(s, claim)
+			b.hears(nodeB, enters(b.expect("2: claim x of k"), 5))
+			b.hears(nodeB, unclaimed(b.expect("2: carry gus"), 6, 0))
+		}, true},
+		{"another one is claimed", func(b *bench, s *Session) {
+			b.asks(s, named(Request{Key: "l"}, "x"))
+			b.hears(nodeB, granted(b.expect("2: lock l"), 7))
+			b.hears(nodeB, unclaimed(b.expect("2: carry gus"), 6, 1))
+		}, true},
+		{"two are claimed at a time", func(b *bench, s *Session) {
+			b.asks(s, lock)
+			b.hears(nodeB, printed(b.expect("2: lock k"), 7, lock))
+			first := b.expect("2: carry gus")
+			b.asks(s, named(Request{Key: "l"}, "x"))
+			b.hears(nodeB, granted(b.expect("2: lock l"), 8))
+			b.hears(nodeB, unclaimed(first, 6, 1))
+			b.hears(nodeB, unclaimed(b.expect("2: carry gus"), 6, 0))
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			s := guestSession()
+			b.carries(0, s, false)
+			b.hears(nodeB, unclaimed(b.expect("2: carry gus"), 6, 1))
+			tt.when(b, s)
+			b.expects()
+			b.do(Generation{Shard: 0, Name: 2})
+			if ended := s.Err() == fault.ErrLost; ended != tt.ends || b.client.LeaseOf(s, b.now) == 0 != tt.ends {
+				t.Errorf("the session ends: %v, the guest may believe for %v", s.Err(), b.client.LeaseOf(s, b.now))
+			}
+			if b.takes(); tt.ends {
+				return
+			}
+			b.hears(nodeB, of(2, serves(1)))
+			if first := commandOf(b.takes()[0]).(shard.Carry); !first.Complete {
+				t.Error("the table is not told that all is reported")
+			}
+		})
+	}
+}
+
+// Promise: P42: a node that has not carried the guest in the table before knows of nothing that it had there.
+func TestANewCarrierIsNotComplete(t *testing.T) {
+	b := newBench(t, 2)
+	b.hearsOf(1, nodeB, serves(benchTerm))
+	s := b.visits()
+	b.carries(1, s, false)
+	p := b.expect("2: carry gus")
+	b.do(Generation{Shard: 1, Name: 2})
+	b.hearsOf(1, nodeB, of(2, serves(1)))
+	if again := commandOf(b.takes()[0]).(shard.Carry); commandOf(p).(shard.Carry).Complete || again.Complete {
+		t.Error("a table is told that all is reported")
+	}
+}
+
+// Promise: P42: a guest is told no longer lease than MaxTTL, also if it was lowered while the first message was on its way.
+func TestAGuestIsToldNoLongerLeaseThanTheLimit(t *testing.T) {
+	b := newBench(t)
+	s := guestSession()
+	b.carries(0, s, false)
+	b.hears(nodeB, limited(carried(b.expect("2: carry gus"), 6)))
+	b.takes()
+	if left, most := b.client.LeaseOf(s, b.now), believed(shortTTL); left == 0 || left > most {
+		t.Errorf("the guest may believe for %v, and leases last for %v at most", left, most)
+	}
+}
+
+// Promise: P42: a request under the tag of one that is being given back, or cancelled, waits until that is confirmed: it would be answered with
+// what is about to end.
+func TestARequestWaitsForTheEndOfTheLast(t *testing.T) {
+	b := newBench(t)
+	s := b.visits()
+	q := named(Request{Key: "k"}, "x")
+	u := b.unlocks(b.holds(s, q, 7))
+	release := b.expect("2: unlock k token 7")
+	c, other := b.asks(s, q), b.asks(s, named(Request{Key: "k"}, "y"))
+	b.hears(nodeB, queued(b.expect("2: lock k"), 8)) // the other one
+	b.hears(nodeB, done(release, 9))
+	b.hears(nodeB, granted(b.expect("2: lock k"), 10))
+	if !u.over || u.Err != nil || !c.over || c.Err != nil || c.Hold.Token != 10 || other.over {
+		t.Errorf("the release: %v, %v; the request: %v, %v; the other one: %v", u.over, u.Err, c.over, c.Err, other.over)
+	}
+	c = b.asks(s, named(Request{Key: "l"}, "x"))
+	b.hears(nodeB, queued(b.expect("2: lock l"), 11))
+	b.do(Abandon{c, fault.ErrClosed})
+	cancel := b.expect("2: cancel")
+	b.asks(s, named(Request{Key: "l"}, "x"))
+	b.expects()
+	b.hears(nodeB, done(cancel, 12))
+	b.expect("2: lock l")
+}
+
+// Promise: P42: a shard that has nothing of the guest does not end its lease in the others when it falls silent, and keeps no request waiting.
+func TestAnIdleShardEndsNoLease(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		when func(b *bench, s *Session)
+	}{
+		{"it has never answered", func(b *bench, s *Session) { b.asksOf(1, s, named(Request{Key: "l"}, "x")) }},
+		{"what it had was given back", func(b *bench, s *Session) {
+			c := b.asksOf(1, s, named(Request{Key: "l"}, "x"))
+			b.hearsOf(1, nodeB, carried(b.expect("2: carry gus"), 6))
+			b.hearsOf(1, nodeB, granted(b.expect("2: lock l"), 8))
+			b.unlocks(c.Hold)
+			b.hearsOf(1, nodeB, done(b.expect("2: unlock l token 8"), 9))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, 2)
+			b.hearsOf(1, nodeB, serves(benchTerm))
+			s := b.visits()
+			b.holds(s, named(Request{Key: "k"}, "x"), 7)
+			tt.when(b, s)
+			var c *Call
+			for range 18 {
+				b.pass(benchTTL / 7)
+				c = b.hearsGuest(s)
+				for _, q := range b.takes() {
+					if is[*message.Renewal](q) && q.Shard == 0 {
+						b.hears(nodeB, alive(q, 8))
+					}
+				}
+			}
+			if left := b.client.LeaseOf(s, b.now); s.Err() != nil || left < benchTTL/3 || !c.over || c.Err != nil {
+				t.Errorf("the session: %v; its lease: %v; the guest is answered: %v, %v", s.Err(), left, c.over, c.Err)
+			}
+		})
+	}
+}
+
+// A use is dropped by its name through a node that has claimed the pull, and does not know for whom that was.
+func TestAUseIsDroppedThroughALaterCarrier(t *testing.T) {
+	b := newBench(t)
+	s := b.visits()
+	claim := Request{Key: "r", Tag: "x", Claim: true, Mode: Operates, Operation: &shard.Operation{Op: shard.Pull, User: "gus", Durable: true, Alone: true}}
+	c := b.asks(s, claim)
+	b.hears(nodeB, granted(b.expect("2: claim x of r"), 7))
+	u := b.unlocks(c.Hold)
+	b.hears(nodeB, told(b.expect("2: end r token 7"), message.Reply{Event: shard.Event{What: shard.Done, Token: 9}, Revision: 9})) // the use of "app"
+	if !u.over || u.Err != nil || u.Use == nil {
+		t.Fatalf("the end: %v, %v, %v", u.over, u.Err, u.Use)
+	}
+	b.do(Start{&Call{Kind: Drop, Session: s, Request: Request{Key: "r", Operation: &shard.Operation{User: "app"}}}})
+	if d := commandOf(b.takes()[0]).(shard.Drop); d.User != "app" || d.Stamp < 9 {
+		t.Errorf("the drop of the use of %q names the stamp %d, and the use has 9", d.User, d.Stamp)
+	}
+}
+
+// A request of a guest costs the client no more if there are many guests.
+func TestManyGuests(t *testing.T) {
+	b := newBench(t)
+	b.play = func(p Send) { b.sent = append(b.sent, p) }
+	visits := func(i int) *Session {
+		s := guestSession()
+		s.Guest = fmt.Sprint("gus", i)
+		b.step(Start{&Call{Kind: Carry, Session: s}})
+		b.step(Received{From: nodeB, Message: carried(b.sent[len(b.sent)-1], uint64(6+i))})
+		b.sent = nil
+		return s
+	}
+	s := visits(0)
+	cost := func() float64 {
+		return testing.AllocsPerRun(100, func() {
+			c := &Call{Kind: Hear, Session: s}
+			if b.step(Start{c}); !c.over || b.client.LeaseOf(s, b.now) == 0 {
+				t.Fatal("it waits")
+			}
+			b.events, b.finished = nil, make(map[*Call]bool)
+		})
+	}
+	few := cost()
+	for i := range 1000 {
+		visits(i + 1)
+	}
+	begun := time.Now()
+	many := cost()
+	if took := time.Since(begun) / 100; many > few || took > 10*time.Millisecond {
+		t.Errorf("a request allocates %v with one guest, and %v with a thousand; it takes %v", few, many, took)
 	}
 }

@@ -36,6 +36,7 @@ type Hold struct {
 	sequence uint64 // of the last Proclaim
 
 	unreported bool // its belief was over when the shard's generation changed
+	vague      bool // a guest has claimed it, and request may not be what it is
 }
 
 // Deadline returns the end of the belief, as far as it is confirmed, on the environment's clock.

@@ -25,6 +25,9 @@ type lease struct {
 
 	since     uint64        // the shard's revision, as far as it was known when the lease was made: see shard.Call (P12)
 	carried   bool          // of a guest: its table knows that this node carries it
+	complete  bool          // and an earlier table knew it; since then, all that the guest has there is known here
+	unclaimed int           // how much it may have there that is not known here: an earlier node has asked for it
+	recounts  bool          // that is to be asked once more
 	carriedAt uint64        // at this revision
 	opened    uint64        // the lowest revision that showed its record
 	begun     bool          // something was sent
@@ -88,9 +91,12 @@ func (l *lease) fresh() bool {
 	if l.expired() {
 		return false
 	}
-	return len(l.calls) > 0 || len(l.holds) > 0 || l.ofGuest() ||
+	return len(l.calls) > 0 || len(l.holds) > 0 || l.ofGuest() && !l.over() ||
 		l.until-l.client.now > l.ttl/2 && !l.client.cfg.Points.Taken(point.FreshSeat)
 }
+
+// over reports whether the belief has ended.
+func (l *lease) over() bool { return l.begun && l.client.now >= l.until }
 
 // expired reports whether the belief has ended, and something was lost with it.
 func (l *lease) expired() bool {
@@ -98,8 +104,8 @@ func (l *lease) expired() bool {
 	// No user's session ends with a hold of fixed length: a caller that waits for one goes on, as in the
 	// node's own session (P7).
 	goesOn := l.session.Own || l.fixed && l.session.Err() == nil
-	return l.begun && l.client.now >= l.until &&
-		(len(l.abandoned) > 0 || l.carried || !goesOn && len(l.calls) > 0 || slices.ContainsFunc(l.holds, told))
+	return l.over() &&
+		(len(l.abandoned) > 0 || l.ofGuest() && l.matters() || !goesOn && len(l.calls) > 0 || slices.ContainsFunc(l.holds, told))
 }
 
 // isDone reports whether nothing remains to be done about a call: it was answered, or given up.
@@ -178,7 +184,7 @@ func (l *lease) acknowledge(number uint64) {
 }
 
 // granted: the table has granted a Lock.
-func (l *lease) granted(c *Call, token uint64) {
+func (l *lease) granted(c *Call, token, print uint64) {
 	if c.fixing {
 		return // a repeated Granted
 	}
@@ -186,7 +192,7 @@ func (l *lease) granted(c *Call, token uint64) {
 		c.entered = token // it never waited: its place is where it was granted
 	}
 	if c.Hold == nil {
-		c.Hold = &Hold{Key: c.Request.Key, Token: token, request: c.Request}
+		c.Hold = &Hold{Key: c.Request.Key, Token: token, request: c.Request, vague: c.Request.Claim && print != c.Request.print()}
 		l.hold(c.Hold, c)
 	}
 }
@@ -372,7 +378,7 @@ func (l *lease) outlast() {
 func (l *lease) lose(gone bool) {
 	c := l.client
 	l.shard.withdraw(l)
-	if !l.session.Own && !l.fixed && (l.opened != neverShown || len(l.holds) > 0 || l.isHome()) && l.session.End(fault.ErrLost) {
+	if !l.session.Own && !l.fixed && l.endsSession(gone) && l.session.End(fault.ErrLost) {
 		c.emit(SessionLost{l.session})
 		c.answerGuest(l.session)
 	}
@@ -417,6 +423,14 @@ func (l *lease) lose(gone bool) {
 		}
 		l.shard.request(call, l.shard.leaseFor(call.Session, call.Request.MaxHold > 0))
 	}
+}
+
+// endsSession reports whether a user's session, or a guest's, ends with the lease.
+func (l *lease) endsSession(gone bool) bool {
+	if l.ofGuest() && !gone {
+		return l.matters()
+	}
+	return l.opened != neverShown || len(l.holds) > 0 || l.isHome()
 }
 
 // drop ends the lease without telling the shard.

@@ -253,6 +253,9 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 	}
 	defer l.renewSoon() // its record was shown, or what kept it from being renewed is answered
 	c := l.calls[e.Number]
+	if c != nil && c.ends() != (tag{}) {
+		defer l.sendNext(c.ends())
+	}
 	if c == nil {
 		l.acknowledge(e.Number) // of a call that was abandoned, or told twice
 		l.skippedInVain(e)
@@ -266,10 +269,12 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 		if c.Request.Claim {
 			s.client.emit(Placed{c})
 		}
+		l.recount(c)
 	case shard.Granted:
 		switch c.Kind {
 		case Lock:
-			l.granted(c, e.Token)
+			l.granted(c, e.Token, e.Entered)
+			l.recount(c)
 		case Report:
 			l.resumed(c)
 		}
@@ -287,6 +292,7 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 			l.pulled(c, e.Token)
 		default:
 			c.stamp = max(c.stamp, e.Token)
+			c.Info.Ahead = e.Ahead // of a Carry
 			l.acknowledge(e.Number)
 			l.confirmed(c, nil)
 		}
@@ -438,7 +444,8 @@ func (s *shardClient) abandon(c *Call, cause error) {
 	switch {
 	case c.over:
 	case c.Kind == Carry:
-		s.client.finish(c, cause) // its answer still counts for the lease
+		s.client.finish(c, cause)
+		l.abandonCarry(c)
 	case c.Kind == Hear, c.Kind == Confirm:
 		s.client.finish(c, cause)
 		s.client.answerGuest(c.Session)

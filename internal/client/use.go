@@ -91,6 +91,7 @@ func (l *lease) skipped(c *Call, e shard.Event) {
 	case c.Request.pulls():
 		c.Skipped, c.stamp = true, stamp
 		c.Hold = l.handle(c.Request, stamp)
+		c.Hold.vague = c.Request.Claim
 		l.hold(c.Hold, c)
 	default:
 		c.Skipped = true
@@ -136,6 +137,7 @@ func (l *lease) pulled(c *Call, stamp uint64) {
 	l.forget(c.Hold)
 	l.client.counters.Unlocks.Add(1)
 	c.Use = l.handle(c.Hold.request, stamp)
+	c.Use.vague = c.Hold.vague
 	switch err := l.session.Err(); {
 	case err != nil || c.leaves:
 		l.giveUp(c, err)
@@ -296,6 +298,9 @@ func (s *shardClient) drop(c *Call) {
 		l.dropping(u, c.stamp)
 	} else {
 		c.stamp = l.carriedAt // a guest may have made it through an earlier node
+	}
+	if l.ofGuest() {
+		c.stamp = max(c.stamp, s.revision) // or this node has claimed its pull, and does not know for whom
 	}
 	s.request(c, l)
 }
