@@ -69,7 +69,8 @@ func (l *lease) goOver() {
 			if c.Hold != nil { // its caller does not have it yet
 				l.forget(c.Hold)
 			}
-			c.Hold, c.fixing, c.Skipped, c.reports = nil, false, false, c.Request.Held != 0 || c.entered != 0 && !c.Skipped
+			vague := c.Request.Claim && c.Hold == nil // a place that is known by its tag alone
+			c.Hold, c.fixing, c.Skipped, c.reports = nil, false, false, c.Request.Held != 0 || c.entered != 0 && !c.Skipped && !vague
 			c.stamp, c.dropped = 0, 0 // the next table's stamps need not be later
 			c.askAgain()
 		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember, c.Kind == Carry, c.Kind == Proclaim:

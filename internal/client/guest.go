@@ -129,14 +129,6 @@ func (l *lease) countAgain() {
 // unsure reports whether the guest may have something in the lease that this node could not report to another table: what an earlier
 // node has asked for, and this one has not claimed, or knows by its tag alone.
 func (l *lease) unsure() bool {
-	if !l.ofGuest() {
-		return false
-	}
-	for _, c := range l.calls { // order-free: whether there is one
-		if c.Kind == Lock && c.Request.Claim && c.entered != 0 && c.Hold == nil {
-			return true
-		}
-	}
 	return l.carried && l.unclaimed > 0 || slices.ContainsFunc(l.holds, func(h *Hold) bool { return h.vague })
 }
 
