@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -247,14 +246,9 @@ func (s *Session) refs(ctx context.Context, id string) ([]Ref, error) {
 		return nil, err
 	}
 	var refs []Ref
-	for _, u := range slices.Backward(all) {
-		if i := slices.IndexFunc(refs, func(o Ref) bool { return o.User == u.User }); i < 0 {
-			refs = append(refs, Ref{User: u.User, Durable: u.Durable, Token: u.Stamp})
-		} else {
-			refs[i].Durable = refs[i].Durable || u.Durable
-		}
+	for _, u := range shard.Users(all) {
+		refs = append(refs, Ref{User: u.User, Durable: u.Durable, Token: u.Stamp})
 	}
-	slices.Reverse(refs)
 	return refs, nil
 }
 

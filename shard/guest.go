@@ -288,11 +288,15 @@ func (s *session) ended(r *request, how result) {
 	}
 }
 
-// name gives a request of a guest its tag, under which the guest has none for that key.
+// name gives a request of a guest its tag, under which the guest has none for that key. How an earlier one ended is forgotten: if this one
+// is taken back, the guest has made none.
 func (r *request) name(tag string) {
-	if r.tag = tag; tag != "" {
-		r.session.guest.tagged[tagID{r.entry.key, tag}] = r
+	if r.tag = tag; tag == "" {
+		return
 	}
+	g, id := r.session.guest, tagID{r.entry.key, tag}
+	g.tagged[id] = r
+	g.finished = slices.DeleteFunc(g.finished, func(f finished) bool { return f.tagID == id })
 }
 
 func (a *Carry) fields(c *wire.Codec) {

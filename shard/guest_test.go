@@ -108,7 +108,8 @@ func TestGuest(t *testing.T) {
 		// What has ended.
 		{"an end is remembered", after(holds), release("ann", 3, "k", 3), "a3 done", "a carries as 1, x of k ended 3"},
 		{"for the next carrier as well", after(holds, release("ann", 3, "k", 3), carry("bob", 1, 0)), claim("bob", 2, "k", "x"), "b2 done 3", "b carries as 5, x of k ended 3"},
-		{"but the tag may be used again", after(holds, release("ann", 3, "k", 3)), tagged(lock("ann", 4, "k"), "x"), "a4 runs 6", "a carries as 1, x of k 6, x of k ended 3"},
+		{"but the tag may be used again", after(holds, release("ann", 3, "k", 3)), tagged(lock("ann", 4, "k"), "x"), "a4 runs 6", "a carries as 1, x of k 6"},
+		{"then only the end of the later request is known", after(holds, release("ann", 3, "k", 3), tagged(lock("ann", 4, "k"), "x"), cancel("ann", 5, 4)), claim("ann", 6, "k", "x"), "a6 lost", "a carries as 1"},
 		{"a cancel leaves nothing", holds, cancel("ann", 3, 2), "a3 done", "a carries as 1"},
 		{"no more is remembered than that", after(holds, cancel("ann", 3, 2)), claim("ann", 4, "k", "x"), "a4 lost", "a carries as 1"},
 

@@ -493,6 +493,19 @@ type Ref struct {
 	Stamp   uint64
 }
 
+// Users returns each user of uses once, in the order of their last pulls: durable if one of its uses is.
+func Users(uses []Ref) (users []Ref) {
+	for _, u := range slices.Backward(uses) {
+		if i := slices.IndexFunc(users, func(o Ref) bool { return o.User == u.User }); i < 0 {
+			users = append(users, u)
+		} else {
+			users[i].Durable = users[i].Durable || u.Durable
+		}
+	}
+	slices.Reverse(users)
+	return users
+}
+
 // Refs returns the uses of a resource after a stamp, in their order, at most limit of them, and whether there are
 // more. A user that uses it through several sessions has several.
 func (t *Table) Refs(key string, after uint64, limit int) (refs []Ref, more bool) {
