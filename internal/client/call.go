@@ -53,6 +53,7 @@ type Call struct {
 	Info    WaitInfo    // of a Lock: what was known
 	None    bool        // of a Carry: there was nothing to carry on
 	Ended   bool        // of a claim: what it claims has ended; then stamp is its token
+	Undo    *Call       // of a Lock that was abandoned: the Cancel, with the same Owner; nil: the table need not be told
 
 	lease    *lease
 	number   uint64        // in the lease; of an Ask: in the client

@@ -89,6 +89,9 @@ func (l *lease) goOver() {
 		default: // a Cancel, a Report, or the first Fix of a hold
 			l.forgetFix(c)
 			l.remove(c)
+			if c.Kind == Cancel {
+				l.client.finish(c, nil) // nobody reports its Lock
+			}
 		}
 	}
 	for id, u := range l.uses { // order-free: each alone

@@ -220,6 +220,38 @@ func TestAGuestWaitsForItsRenewal(t *testing.T) {
 	}
 }
 
+// Promise: P42: a request that a guest takes back is out once its Cancel has its result: the table has answered it, or has lost what it knew.
+func TestAGuestTakesARequestBack(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		ends func(b *bench, s *Session, cancel Send)
+		want error
+	}{
+		{"the table has answered", func(b *bench, _ *Session, cancel Send) { b.hears(nodeB, done(cancel, 9)) }, nil},
+		{"the table is lost", func(b *bench, _ *Session, _ Send) { b.do(Generation{Shard: 0, Name: 2, Quiet: benchTTL}) }, nil},
+		{"another node carries the guest", func(b *bench, s *Session, cancel Send) {
+			b.hears(nodeB, refused(cancel, shard.Lost, 9))
+			b.pass(2 * benchTTL)
+		}, fault.ErrLost},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			s := b.visits()
+			c := b.asks(s, named(Request{Key: "k"}, "x"))
+			c.Owner = t
+			b.hears(nodeB, queued(b.expect("2: lock k"), 7))
+			b.do(Abandon{c, fault.ErrNotHeld})
+			undo, cancel := c.Undo, b.takes()[0]
+			if c.Err != fault.ErrNotHeld || undo == nil || undo.Owner != t || undo.over {
+				t.Fatalf("%v, %+v", c.Err, undo)
+			}
+			if tt.ends(b, s, cancel); !undo.over || undo.Err != tt.want {
+				t.Errorf("%t, %v, want %v", undo.over, undo.Err, tt.want)
+			}
+		})
+	}
+}
+
 // confirms asks for a confirmation of what is known of a guest in its home and in these shards.
 func (b *bench) confirms(s *Session, shards ...int) *Call {
 	b.tb.Helper()

@@ -273,6 +273,7 @@ func (l *lease) confirmed(c *Call, err error) {
 		l.lose(false)
 	case Cancel:
 		l.cancelled(c)
+		l.client.finish(c, err)
 	case Drop, Proclaim:
 		l.client.finish(c, err)
 	case Recall:
@@ -348,7 +349,8 @@ func (l *lease) cancel(c *Call) {
 	if l.fixed {
 		l.close()
 	} else {
-		l.sendAbandoned(&Call{Kind: Cancel, target: c.number, Request: c.Request, stamp: c.stamp})
+		c.Undo = &Call{Kind: Cancel, target: c.number, Request: c.Request, stamp: c.stamp, Owner: c.Owner}
+		l.sendAbandoned(c.Undo)
 	}
 }
 

@@ -222,6 +222,8 @@ func (l *lease) keep(h *Hold) {
 	switch {
 	case !h.counts: // it was ended meanwhile
 	case h.use.kept:
+		l.client.emit(Unlocking{h})
+		l.client.emit(End{h, fault.ErrClosed}) // its deadline would move no more
 		l.forget(h)
 	default:
 		h.use.kept = true

@@ -655,6 +655,9 @@ func TestAKeptUse(t *testing.T) {
 	if len(h.lease.holds) != 2 {
 		t.Errorf("%d holds, want one that is kept, and one handle", len(h.lease.holds))
 	}
+	if h.Err() != nil || o.Err() != fault.ErrClosed {
+		t.Errorf("the one that is kept: %v; the other one, which is not renewed any more: %v", h.Err(), o.Err())
+	}
 	if u := b.unlocks(last); !u.over || u.Err != nil {
 		t.Errorf("the release of the last handle: %t, %v", u.over, u.Err)
 	}
