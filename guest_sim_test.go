@@ -11,6 +11,8 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/node"
+	"github.com/lockmesh/mesh/internal/visit"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -263,6 +265,124 @@ func TestAnEarlierServerReportsFirst(t *testing.T) {
 		w.check(err)
 		if h.Token() <= token {
 			t.Errorf("a new request gets the token %d, and the guest gave %d back", h.Token(), token)
+		}
+	})
+}
+
+// Promise: P42: a guest gives a lock back through its next server, another guest gets it, and the first one comes back to the earlier
+// server, which has not heard that it was overtaken: it is not told that it has the lock. What it asks for there it has at both.
+func TestAnEarlierServerDoesNotAnswerFromMemory(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 24}, 10*time.Second, 5)
+	key := w.keyWhere(func(r []string) bool { return r[0] != "a" && r[0] != "c" })
+	desks := make(map[string]*visit.Desk)
+	asks := func(host, guest string, ask func(ctx context.Context, d *visit.Desk, q visit.Request) (visit.Answer, error)) (a visit.Answer) {
+		t.Helper()
+		w.at(host, func(ctx context.Context, n *mesh.Node) {
+			if desks[host] == nil {
+				desks[host] = visit.New(bridge.NodeOf(n), visit.Config{
+					TTL: func() (time.Duration, error) { return w.ttl, nil }, WithTimeout: simulate.WithTimeout,
+				})
+			}
+			var err error
+			a, err = ask(ctx, desks[host], visit.Request{Request: client.Request{Key: key, Tag: "lock"}, Wait: time.Second})
+			if err != nil || a.Lease <= 0 || a.Lease > w.ttl {
+				t.Errorf("%s asks at %s: %+v, %v", guest, host, a, err)
+			}
+		})
+		return a
+	}
+	lock := func(host, guest string) visit.Answer {
+		t.Helper()
+		return asks(host, guest, func(ctx context.Context, d *visit.Desk, q visit.Request) (visit.Answer, error) {
+			return d.Ask(ctx, guest, q)
+		})
+	}
+	unlock := func(host, guest string) {
+		t.Helper()
+		asks(host, guest, func(ctx context.Context, d *visit.Desk, q visit.Request) (visit.Answer, error) {
+			return d.End(ctx, guest, q, 0, false)
+		})
+	}
+	if a := lock("a", "ann"); a.State != visit.Running {
+		t.Fatalf("ann: %+v", a)
+	}
+	unlock("c", "ann")
+	if a := lock("c", "bob"); a.State != visit.Running {
+		t.Fatalf("bob: %+v", a)
+	}
+	if a := lock("a", "ann"); a.State != visit.Waiting {
+		t.Errorf("bob has the lock, and ann is told %+v", a)
+	}
+	unlock("c", "bob")
+	first := lock("a", "ann")
+	if again := lock("c", "ann"); first.State != visit.Running || again.State != visit.Running || first.Token != again.Token {
+		t.Errorf("ann is told %+v, and then %+v", first, again)
+	}
+}
+
+// Promise: P42: a request that a guest takes back is out of the queue once that is confirmed, for each caller that takes it back.
+func TestAGuestTakesARequestBack(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 25}, 10*time.Second, 5)
+	key := w.keyWhere(func(r []string) bool { return r[0] != "a" })
+	held := w.lock("b", key)
+	s := w.carry("a", "gus")
+	w.at("a", func(ctx context.Context, _ *mesh.Node) {
+		p, err := s.Request(client.Request{Key: key, Tag: "lock"})
+		w.check(err)
+		wait, cancel := simulate.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if err := p.Wait(wait); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it waits: %v", err)
+		}
+		w.Net.Isolate("a")
+		wait, cancel = simulate.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if err := p.Cancel(wait); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it is taken back, and nobody can confirm that: %v", err)
+		}
+		w.Net.Heal()
+		if err := p.Cancel(ctx); err != nil {
+			t.Error(err)
+		}
+		if _, err := p.Outcome(); !errors.Is(err, fault.ErrNotHeld) {
+			t.Errorf("its result: %v", err)
+		}
+		if c, err := s.Claim(ctx, client.Request{Key: key, Tag: "lock"}); !errors.Is(err, fault.ErrNotHeld) {
+			t.Errorf("claimed %+v, %v", c, err)
+		}
+	})
+	w.check(w.unlock("b", held, time.Second))
+	if !w.free("c", key) {
+		t.Error("the key is not free")
+	}
+}
+
+// Promise: P42: a guest has no handles of its uses. However often it pulls, its session keeps one, and goes on.
+func TestAGuestPullsAgain(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 26}, 10*time.Second, 5)
+	s := w.carry("a", "gus")
+	pull := client.Request{Key: "image", Tag: "pull", Mode: client.Operates, Operation: &shard.Operation{Op: shard.Pull, User: "gus", Alone: true, Retention: time.Hour}}
+	w.at("a", func(ctx context.Context, _ *mesh.Node) {
+		h, _, _, err := s.Operate(ctx, pull)
+		w.check(err)
+		use, err := h.Finish(ctx, false)
+		w.check(err)
+		use.Keep()
+		for range 3 {
+			use, skipped, _, err := s.Operate(ctx, pull)
+			if err != nil || !skipped {
+				t.Fatalf("%t, %v", skipped, err)
+			}
+			use.Keep()
+		}
+		for range 8 {
+			_ = simulate.Sleep(ctx, w.ttl/4)
+			if _, err := s.Heard(ctx); err != nil {
+				t.Fatalf("the guest is heard: %v", err)
+			}
+		}
+		if users, err := s.Refs(ctx, "image"); err != nil || len(users) != 1 {
+			t.Errorf("%v, %v", users, err)
 		}
 	})
 }

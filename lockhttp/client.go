@@ -18,7 +18,7 @@ import (
 // Client is a guest: it uses locks and resources over HTTP, as a process in another language would. Set its fields before the first
 // call. Its methods may be called by several goroutines at once.
 //
-// It uses the first of its servers that answers, and goes on to the next one when that does not. A call is repeated
+// It uses the first of its servers that answers, and goes on to the next one when that does not, or says that it cannot serve. A call is repeated
 // after an error of the network, and after an answer of status 503; it has no effect twice. If that does not help, its error says how
 // often it was retried.
 type Client struct {
@@ -64,7 +64,8 @@ func (c *Client) look(ctx context.Context, r Request, wait time.Duration) (State
 	return s, err
 }
 
-// Wait makes a request, and waits until it is held, is to be carried out, or is done. If ctx ends first, it leaves the queue.
+// Wait makes a request, and waits until it is held, is to be carried out, or is done. If ctx ends first, or no server answers, it leaves
+// the queue, for which it takes RequestTimeout at most. What it cannot leave ends with the lease.
 func (c *Client) Wait(ctx context.Context, r Request) (State, error) {
 	s, err := c.Ask(ctx, r)
 	for err == nil && s.State == "waiting" {
@@ -73,7 +74,7 @@ func (c *Client) Wait(ctx context.Context, r Request) (State, error) {
 	if err == nil && s.State == "none" {
 		err = ErrLeaseEnded // its place in the queue has ended with it
 	}
-	if err != nil && ctx.Err() != nil {
+	if e := (*Error)(nil); err != nil && !errors.Is(err, ErrLeaseEnded) && (!errors.As(err, &e) || e.Status == http.StatusServiceUnavailable) {
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), orElse(c.RequestTimeout, usualTimeout))
 		defer cancel()
 		if left := c.Leave(leaving, r); left != nil {
@@ -321,10 +322,11 @@ func (c *Client) try(ctx context.Context, method, path string, body []byte, into
 	c.mu.Lock()
 	server := c.server % len(c.Servers)
 	c.mu.Unlock()
+	caller := ctx
 	next := func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.server == server {
+		if c.server == server && caller.Err() == nil { // else it is not the server's fault
 			c.server = (server + 1) % len(c.Servers)
 		}
 	}
@@ -365,7 +367,7 @@ func (c *Client) try(ctx context.Context, method, path string, body []byte, into
 		if json.Unmarshal(raw, e) != nil || e.Code == "" {
 			e.Code, e.Message = strconv.Itoa(res.StatusCode), "no answer of lockhttp"
 		}
-		if lease.MS, err = e.LeaseMS, e; res.StatusCode == http.StatusServiceUnavailable {
+		if lease.MS, err = e.LeaseMS, e; e.Status == http.StatusServiceUnavailable && e.Code != CodeMoved {
 			next()
 		}
 	}

@@ -168,6 +168,50 @@ func TestAClientLeavesTheQueue(t *testing.T) {
 	}
 }
 
+// A Wait that comes to nothing keeps no place in the queue: what is granted later would be held by no caller, for as long as
+// the guest renews its lease for something else.
+func TestAWaitThatFailsLeavesTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := false
+		c := &lockhttp.Client{Servers: []string{"http://server"}, NodeID: "ann", MaxRetries: 1}
+		c.HTTP = &http.Client{Transport: answers(func(r *http.Request) (string, error) {
+			switch r.Method {
+			case "POST":
+				return `{"state":"waiting","lease_ms":3000}`, nil
+			case "DELETE":
+				left = true
+				return `{"state":"none","lease_ms":3000}`, nil
+			}
+			return "", errors.New("it does not answer")
+		})}
+		if s, err := c.Wait(t.Context(), lockhttp.Request{Type: "lock", ResourceID: "k"}); err == nil || !left {
+			t.Errorf("%+v, %v; it has left the queue: %v", s, err, left)
+		}
+	})
+}
+
+// A caller gives up its wait. Its server has answered all the time, so the guest stays there: a move costs a message to every shard.
+func TestACallerThatGivesUpDoesNotMoveTheGuest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &lockhttp.Client{Servers: []string{"http://a", "http://b"}, NodeID: "ann"}
+		c.HTTP = &http.Client{Transport: answers(func(r *http.Request) (string, error) {
+			if r.URL.Host != "a" {
+				t.Errorf("%s %s goes to the other server", r.Method, r.URL)
+			}
+			if r.Method == "GET" {
+				<-r.Context().Done()
+				return "", r.Context().Err()
+			}
+			return `{"state":"waiting","lease_ms":3000}`, nil
+		})}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if _, err := c.Wait(ctx, lockhttp.Request{Type: "lock", ResourceID: "k"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
 // answers plays servers, within a bubble of testing/synctest.
 type answers func(*http.Request) (string, error)
 

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/internal/bridge"
-	"github.com/lockmesh/mesh/internal/node"
+	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/visit"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // Options are those of a handler.
@@ -23,19 +24,20 @@ type Options struct {
 // once the node has ended, every request is answered with the code "leaving". A node that leaves in an orderly way leaves its guests to
 // the other servers. Options that are not valid are an error of every request.
 func Handler(n *mesh.Node, o Options) http.Handler {
-	h := &handler{mesh: n, lease: o.Lease, guests: make(map[string]*guest)}
+	h := &handler{mesh: n, lease: o.Lease}
+	h.desk = visit.New(bridge.NodeOf(n), visit.Config{TTL: h.ttl, WithTimeout: context.WithTimeout})
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(*http.Request) (any, *Error){ // order-free: patterns do not overlap
-		"POST /lock":             fromBody(h.lock),
-		"GET /lock":              inQuery(h.look),
-		"DELETE /lock":           inQuery(h.leave),
-		"POST /unlock":           fromBody(h.end),
+		"POST /lock":             fromBody(h.about(h.lock)),
+		"GET /lock":              inQuery(h.about(h.look)),
+		"DELETE /lock":           inQuery(h.about(h.leave)),
+		"POST /unlock":           fromBody(h.about(h.end)),
 		"POST /renew":            fromBody(h.renew),
 		"POST /release":          fromBody(h.release),
 		"GET /refs":              inQuery(h.refs),
-		"PUT /locks/{key...}":    inPath(h.lock),
-		"GET /locks/{key...}":    inPath(h.look),
-		"DELETE /locks/{key...}": inPath(h.end),
+		"PUT /locks/{key...}":    inPath(h.about(h.lock)),
+		"GET /locks/{key...}":    inPath(h.about(h.look)),
+		"DELETE /locks/{key...}": inPath(h.about(h.end)),
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			answer, err := serve(r)
@@ -58,105 +60,32 @@ func Handler(n *mesh.Node, o Options) http.Handler {
 type handler struct {
 	mesh  *mesh.Node
 	lease time.Duration
-
-	mu     sync.Mutex
-	guests map[string]*guest
-}
-
-// patience is how long the shards have time to answer.
-const patience = 3 * time.Second
-
-// visit returns the guest of that name, whose lease is renewed: it has made a request.
-func (h *handler) visit(ctx context.Context, name string) (*guest, *Error) {
-	n := bridge.NodeOf(h.mesh)
-	if n == nil || n.Err() != nil {
-		return nil, leaving()
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := h.mesh.WaitReady(ctx); err != nil {
-		return nil, failure(err)
-	}
-	for {
-		g, err := h.guest(ctx, n, name)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := g.session.Heard(ctx); err == nil {
-			return g, nil
-		} else if g.session.Err() == nil || n.Err() != nil {
-			return nil, failure(err)
-		}
-		// Its lease has ended, or another server has carried it: it begins again here.
-		h.forget(name, g)
-	}
-}
-
-// guest returns the guest of that name. The first caller carries it here, and the others wait.
-func (h *handler) guest(ctx context.Context, n *node.Node, name string) (*guest, *Error) {
-	h.mu.Lock()
-	g := h.guests[name]
-	if g != nil && g.over() {
-		delete(h.guests, name)
-		g = nil
-	}
-	mine := g == nil
-	if mine {
-		g = newGuest()
-		h.guests[name] = g
-	}
-	h.mu.Unlock()
-	if mine {
-		session, err := h.carry(ctx, n, name)
-		if err != nil {
-			h.forget(name, g)
-		}
-		g.begin(session, err)
-		if err == nil {
-			go func() {
-				<-session.Done()
-				h.forget(name, g)
-			}()
-		}
-	}
-	select {
-	case <-g.begun:
-	case <-ctx.Done():
-		return nil, failure(ctx.Err())
-	}
-	return g, g.err
-}
-
-func (h *handler) carry(ctx context.Context, n *node.Node, name string) (*node.Session, *Error) {
-	ttl, err := h.ttl()
-	if err != nil {
-		return nil, err
-	}
-	s, e := n.Carry(ctx, name, ttl)
-	if e != nil {
-		return nil, failure(e)
-	}
-	return s, nil
-}
-
-func (h *handler) forget(name string, g *guest) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.guests[name] == g {
-		delete(h.guests, name)
-	}
+	desk  *visit.Desk
 }
 
 // ttl returns the TTL of a guest's lease.
-func (h *handler) ttl() (time.Duration, *Error) {
+func (h *handler) ttl() (time.Duration, error) {
 	usual, most := bridge.TTLs(h.mesh)
 	switch {
 	case h.lease == 0:
 		return usual, nil
-	case h.lease < time.Second || h.lease > most:
-		return 0, invalid("this server is set up wrongly: the lease of its guests is %v, want 1s to the mesh's MaxTTL, %v", h.lease, most)
+	case h.lease < time.Second:
+		return 0, invalid("this server is set up wrongly: the lease of its guests is %v, want at least 1s", h.lease)
 	}
-	return h.lease, nil
+	return min(h.lease, most), nil // which may have been lowered
+}
+
+// ready waits until the node can serve.
+func (h *handler) ready(ctx context.Context) *Error {
+	if n := bridge.NodeOf(h.mesh); n == nil || n.Err() != nil {
+		return leaving()
+	}
+	ctx, cancel := context.WithTimeout(ctx, visit.Patience)
+	defer cancel()
+	if err := h.mesh.WaitReady(ctx); err != nil {
+		return failure(err)
+	}
+	return nil
 }
 
 // fromBody returns what serves a request that is the body.
@@ -198,76 +127,42 @@ func inPath(serve func(context.Context, Request) (any, *Error)) func(*http.Reque
 	}
 }
 
-// enter checks a request, and returns its guest, whose lease is renewed, and what it asks for.
-func (h *handler) enter(ctx context.Context, q Request) (*guest, ask, *Error) {
-	a, err := q.parse()
-	if err != nil {
-		return nil, ask{}, err
+// about returns what serves a request about one key, once that is checked.
+func (h *handler) about(serve func(context.Context, Request, visit.Request) (visit.Answer, error)) func(context.Context, Request) (any, *Error) {
+	return func(ctx context.Context, q Request) (any, *Error) {
+		asks, bad := q.parse()
+		if bad == nil {
+			bad = h.ready(ctx)
+		}
+		if bad != nil {
+			return nil, bad
+		}
+		a, err := serve(ctx, q, q.visit(asks))
+		if err != nil {
+			return nil, refusal(err, &a)
+		}
+		return stateOf(a), nil
 	}
-	g, err := h.visit(ctx, q.NodeID)
-	return g, a, err
 }
 
 // lock makes a request, unless it is made already.
-func (h *handler) lock(ctx context.Context, q Request) (any, *Error) {
-	g, a, err := h.enter(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	var r *request
-	if q.RequestID != "" { // an earlier server may know of its end
-		if r, _, err = g.find(ctx, a); r != nil {
-			err = r.differs(a)
-		}
-	}
-	if r == nil && err == nil {
-		r, err = g.request(a)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return g.answer(ctx, h, r, q)
+func (h *handler) lock(ctx context.Context, q Request, v visit.Request) (visit.Answer, error) {
+	return h.desk.Ask(ctx, q.NodeID, v)
 }
 
 // look tells what has become of a request.
-func (h *handler) look(ctx context.Context, q Request) (any, *Error) {
-	g, a, err := h.enter(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	switch r, _, err := g.find(ctx, a); {
-	case err != nil:
-		return nil, err
-	case r == nil:
-		return State{State: "none", LeaseMS: g.leaseMS()}, nil
-	default:
-		return g.answer(ctx, h, r, q)
-	}
+func (h *handler) look(ctx context.Context, q Request, v visit.Request) (visit.Answer, error) {
+	return h.desk.Look(ctx, q.NodeID, v)
 }
 
 // leave takes a request out of its queue.
-func (h *handler) leave(ctx context.Context, q Request) (any, *Error) {
-	g, a, err := h.enter(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	r, _, err := g.find(ctx, a)
-	if err == nil && r != nil {
-		err = g.leave(r)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return State{State: "none", LeaseMS: g.leaseMS()}, nil
+func (h *handler) leave(ctx context.Context, q Request, v visit.Request) (visit.Answer, error) {
+	return h.desk.Leave(ctx, q.NodeID, v)
 }
 
 // end ends a request.
-func (h *handler) end(ctx context.Context, q Request) (any, *Error) {
-	g, a, err := h.enter(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return g.end(ctx, a, q)
+func (h *handler) end(ctx context.Context, q Request, v visit.Request) (visit.Answer, error) {
+	return h.desk.End(ctx, q.NodeID, v, q.Token, q.Failed)
 }
 
 // renewing is the body of a POST /renew.
@@ -277,14 +172,14 @@ type renewing struct {
 }
 
 // parse checks a renewal, and returns what is asked about.
-func (q *renewing) parse() ([]ask, *Error) {
+func (q *renewing) parse() ([]client.Request, *Error) {
 	if err := (&Request{NodeID: q.NodeID}).checkGuest(); err != nil {
 		return nil, err
 	}
 	if len(q.Locks) > maxLocks {
 		return nil, invalid("%d locks, want at most %d", len(q.Locks), maxLocks)
 	}
-	all := make([]ask, len(q.Locks))
+	all := make([]client.Request, len(q.Locks))
 	for i, l := range q.Locks {
 		if l.NodeID != "" && l.NodeID != q.NodeID {
 			return nil, invalid("lock %d has another node_id", i+1)
@@ -294,45 +189,28 @@ func (q *renewing) parse() ([]ask, *Error) {
 		if all[i], err = l.parse(); err != nil {
 			return nil, invalid("lock %d: %s", i+1, err.Message)
 		}
+		all[i].Held = l.Token
 	}
 	return all, nil
 }
 
 func (h *handler) renew(ctx context.Context, q renewing) (any, *Error) {
-	asks, err := q.parse()
+	asks, bad := q.parse()
+	if bad == nil {
+		bad = h.ready(ctx)
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	all, lease, err := h.desk.Renew(ctx, q.NodeID, asks)
 	if err != nil {
-		return nil, err
+		return nil, refusal(err, &visit.Answer{Lease: lease})
 	}
-	g, err := h.visit(ctx, q.NodeID)
-	if err != nil {
-		return nil, err
-	}
-	answer := Renewal{}
-	for i, a := range asks {
-		r, _, err := g.find(ctx, a)
-		if token := q.Locks[i].Token; err == nil && r == nil && token != 0 {
-			r, err = g.say(ctx, a, token)
-		}
-		if err != nil {
-			return nil, err
-		}
-		answer.Locks = append(answer.Locks, stateOrNone(r))
-	}
-	answer.LeaseMS = g.leaseMS()
-	for i := range answer.Locks {
-		answer.Locks[i].LeaseMS = answer.LeaseMS
+	answer := Renewal{LeaseMS: milliseconds(lease)}
+	for _, a := range all {
+		answer.Locks = append(answer.Locks, stateOf(a))
 	}
 	return answer, nil
-}
-
-// stateOrNone is what a renewal tells of a request; nil: it is not known.
-func stateOrNone(r *request) State {
-	if r != nil {
-		if s, err := r.state(); err == nil {
-			return s
-		}
-	}
-	return State{State: "none"}
 }
 
 func (h *handler) release(ctx context.Context, q Request) (any, *Error) {
@@ -340,37 +218,46 @@ func (h *handler) release(ctx context.Context, q Request) (any, *Error) {
 		return nil, invalid("type is %q: uses are made by pulls", q.Type)
 	}
 	q.Type = "pull"
-	g, _, err := h.enter(ctx, q)
+	_, bad := q.parse()
+	if bad == nil {
+		bad = h.ready(ctx)
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	lease, err := h.desk.Release(ctx, q.NodeID, q.ResourceID, q.user())
 	if err != nil {
-		return nil, err
+		return nil, refusal(err, &visit.Answer{Lease: lease})
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := g.session.Drop(ctx, q.ResourceID, q.user()); err != nil {
-		return nil, failure(err)
-	}
-	return State{State: "done", LeaseMS: g.leaseMS()}, nil
+	return State{State: "done", LeaseMS: milliseconds(lease)}, nil
 }
 
 func (h *handler) refs(ctx context.Context, q Request) (any, *Error) {
-	if q.NodeID != "" {
-		if err := q.checkGuest(); err != nil {
-			return nil, err
+	if q.NodeID == "" {
+		users, err := h.usersOf(ctx, q.ResourceID)
+		if err != nil {
+			return nil, failure(err)
 		}
-		if _, err := h.visit(ctx, q.NodeID); err != nil {
-			return nil, err
-		}
+		return Refs{Users: users}, nil
 	}
-	users, err := h.usersOf(ctx, q.ResourceID)
+	q.Type = "pull"
+	_, bad := q.parse()
+	if bad == nil {
+		bad = h.ready(ctx)
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	users, lease, err := h.desk.Refs(ctx, q.NodeID, q.ResourceID)
 	if err != nil {
-		return nil, failure(err)
+		return nil, refusal(err, &visit.Answer{Lease: lease})
 	}
-	return Refs{users}, nil
+	return Refs{refsOf(users), milliseconds(lease)}, nil
 }
 
-// usersOf returns the users of a resource.
+// usersOf returns the users of a resource, for a caller that is no guest.
 func (h *handler) usersOf(ctx context.Context, id string) ([]Ref, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, visit.Patience)
 	defer cancel()
 	all, err := h.mesh.Resource(id).Refs(ctx)
 	if err != nil {
@@ -383,6 +270,33 @@ func (h *handler) usersOf(ctx context.Context, id string) ([]Ref, error) {
 	return users, nil
 }
 
+func refsOf(uses []shard.Ref) []Ref {
+	all := shard.Users(uses)
+	users := make([]Ref, 0, len(all))
+	for _, u := range all {
+		users = append(users, Ref{u.User, u.Durable, u.Stamp})
+	}
+	return users
+}
+
+// stateOf is an answer as a guest reads it.
+func stateOf(a visit.Answer) State {
+	names := [...]string{visit.None: "none", visit.Waiting: "waiting", visit.Running: "running", visit.Done: "done"}
+	return State{
+		State: names[a.State], Acquired: a.State == visit.Running, Skip: a.Skipped, Token: a.Token,
+		Ahead: a.Ahead, Holder: a.Holder, LeaseMS: milliseconds(a.Lease),
+	}
+}
+
+// refusal is an error of the desk as a guest reads it.
+func refusal(err error, a *visit.Answer) *Error {
+	e := failure(err)
+	if e.LeaseMS = milliseconds(a.Lease); e.Code == CodeInUse {
+		e.Users = refsOf(a.Users)
+	}
+	return e
+}
+
 func leaving() *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Code: CodeLeaving, Message: "this server is about to end: use another one"}
 }
@@ -390,7 +304,12 @@ func leaving() *Error {
 // failure is what a guest is told of an error of the mesh.
 func failure(err error) *Error {
 	code, status := CodeNoQuorum, http.StatusServiceUnavailable
+	var e *Error
 	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, visit.ErrMoved):
+		code = CodeMoved
 	case errors.Is(err, mesh.ErrQuiet):
 		code = CodeQuiet
 	case errors.Is(err, mesh.ErrTooManyWaiters):
@@ -399,9 +318,17 @@ func failure(err error) *Error {
 		code = CodeLeaving
 	case errors.Is(err, mesh.ErrLost):
 		code, status = CodeLost, http.StatusForbidden
+	case errors.Is(err, visit.ErrNotLocked):
+		code, status = CodeNotLocked, http.StatusForbidden
+	case errors.Is(err, visit.ErrNotHolder):
+		code, status = CodeNotHolder, http.StatusForbidden
+	case errors.Is(err, visit.ErrRunning):
+		code, status = CodeRunning, http.StatusConflict
+	case errors.Is(err, mesh.ErrInUse):
+		code, status = CodeInUse, http.StatusConflict
 	case errors.Is(err, mesh.ErrLocked):
 		code, status = CodeLocked, http.StatusConflict
-	case errors.Is(err, mesh.ErrCapacityMismatch):
+	case errors.Is(err, mesh.ErrCapacityMismatch), errors.Is(err, visit.ErrMismatch):
 		code, status = CodeMismatch, http.StatusConflict
 	case errors.Is(err, mesh.ErrInvalidKey), errors.Is(err, mesh.ErrInvalidOption):
 		code, status = CodeInvalid, http.StatusBadRequest

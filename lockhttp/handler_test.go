@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -277,6 +278,69 @@ func TestSilence(t *testing.T) {
 	renewal = f.ask(1, "POST", "/renew", map[string]any{"node_id": "bob", "locks": []request{{Type: "lock", ResourceID: "k"}}})
 	if renewal.status != 200 || len(renewal.Locks) != 1 || renewal.Locks[0].State != "running" {
 		t.Errorf("%+v", renewal)
+	}
+}
+
+// A request is made beside a question about it.
+func TestAskedAndMadeTogether(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.expect(0, "POST", "/renew", only("ann"), "200 ")
+	for i := range 40 {
+		key := fmt.Sprint("k", i)
+		var asked sync.WaitGroup
+		asked.Go(func() { f.ask(0, "GET", "/lock?node_id=ann&type=lock&resource_id="+key, nil) })
+		f.expect(0, "POST", "/lock", lock("ann", key), "200 running")
+		asked.Wait()
+	}
+}
+
+// What was refused is not held, and it is not known as something that has ended.
+func TestAfterARefusal(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	f.expect(0, "POST", "/lock", to("ann", "pull"), "200 running")
+	f.expect(0, "POST", "/unlock", to("ann", "pull"), "200 done")
+	f.expect(0, "POST", "/lock", to("cid", "delete"), "409 in_use")
+	f.expect(0, "POST", "/unlock", to("cid", "delete"), "403 not_holder")
+	if a := f.expect(0, "GET", "/lock?node_id=cid&type=delete&resource_id=image", nil, "409 in_use"); len(a.Users) != 1 {
+		t.Errorf("%+v", a)
+	}
+	f.expect(0, "DELETE", "/lock?node_id=cid&type=delete&resource_id=image", nil, "200 none")
+}
+
+// A guest that has left a queue is told so, and not how an earlier request of that type ended.
+func TestAfterItHasLeft(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	f.expect(0, "POST", "/lock", lock("ann", "k"), "200 running")
+	f.expect(0, "POST", "/unlock", lock("ann", "k"), "200 done")
+	f.expect(0, "POST", "/lock", lock("bob", "k"), "200 running")
+	f.expect(0, "POST", "/lock", lock("ann", "k"), "200 waiting")
+	f.expect(0, "DELETE", "/lock?node_id=ann&type=lock&resource_id=k", nil, "200 none")
+	f.expect(0, "GET", "/lock?node_id=ann&type=lock&resource_id=k", nil, "200 none")
+	f.expect(0, "POST", "/unlock", lock("ann", "k"), "403 not_holder")
+}
+
+// A request under the name of one that is being ended is a new one: it does not get the token of the earlier one.
+func TestARequestWaitsForTheEndOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	was := f.expect(0, "POST", "/lock", lock("ann", "k"), "200 running")
+	for range 20 {
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			f.expect(0, "POST", "/unlock", request{NodeID: "ann", Type: "lock", ResourceID: "k", Token: was.Token}, "200 done")
+		})
+		for {
+			a := f.expect(0, "POST", "/lock", lock("ann", "k"), "200 running")
+			if a.Token != was.Token {
+				was = a
+				break
+			}
+		}
+		ended.Wait()
+		f.expect(0, "GET", "/lock?node_id=ann&type=lock&resource_id=k", nil, "200 running")
 	}
 }
 

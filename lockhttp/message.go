@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/visit"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -62,7 +63,8 @@ type Ref struct {
 
 // Refs is the answer to a GET /refs.
 type Refs struct {
-	Users []Ref `json:"users"`
+	Users   []Ref `json:"users"`
+	LeaseMS int64 `json:"lease_ms,omitempty"` // if the question has a node_id
 }
 
 // Error is an answer that is no success.
@@ -91,6 +93,7 @@ const (
 	CodeQuiet     = "quiet"
 	CodeLeaving   = "leaving"
 	CodeCrowded   = "crowded"
+	CodeMoved     = "moved"
 )
 
 func invalid(format string, args ...any) *Error {
@@ -169,18 +172,10 @@ func (r *Request) checkGuest() *Error {
 	return between("wait_ms", r.WaitMS, 0, int64(time.Hour/time.Millisecond))
 }
 
-// name names a request among those of its guest, in all shards.
-type name struct{ key, tag string }
-
-// ask is what a request asks of the mesh.
-type ask struct{ client.Request }
-
-func (a *ask) name() name { return name{a.Key, a.Tag} }
-
 // parse checks a request, and returns what it asks of the mesh.
-func (r *Request) parse() (ask, *Error) {
+func (r *Request) parse() (client.Request, *Error) {
 	q := client.Request{Key: r.ResourceID, Try: r.Try}
-	fail := func(e *Error) (ask, *Error) { return ask{}, e }
+	fail := func(e *Error) (client.Request, *Error) { return client.Request{}, e }
 	if e := r.checkGuest(); e != nil {
 		return fail(e)
 	}
@@ -251,8 +246,23 @@ func (r *Request) parse() (ask, *Error) {
 	if r.RequestID != "" {
 		q.Tag = "id:" + r.RequestID
 	}
-	return ask{q}, nil
+	return q, nil
 }
+
+// visit returns what a request asks of the desk.
+func (r *Request) visit(asks client.Request) visit.Request {
+	v := visit.Request{Request: asks, Once: r.RequestID != "", Wait: usualWait}
+	switch {
+	case r.WaitMS > 0:
+		v.Wait = time.Duration(r.WaitMS) * time.Millisecond
+	case r.Try:
+		v.Wait = visit.Patience
+	}
+	return v
+}
+
+// usualWait is how long an answer to a guest that does not wish to wait is put off: as a rule a free key is granted by then.
+const usualWait = 100 * time.Millisecond
 
 // mostToken returns a token that is above all that have been given: they begin at a time of day (P17). A table believes what a guest
 // says, and goes on above it.

@@ -267,10 +267,11 @@ func TestAGuestIsConfirmed(t *testing.T) {
 		b := newBench(t, 3)
 		b.hearsOf(1, nodeB, serves(benchTerm))
 		s := b.visits()
-		c := b.asksOf(1, s, named(Request{Key: "l"}, "x"))
+		b.asksOf(1, s, named(Request{Key: "l"}, "x"))
 		b.hearsOf(1, nodeB, carried(b.expect("2: carry gus"), 6))
 		b.hearsOf(1, nodeB, granted(b.expect("2: lock l"), 7))
-		if c = b.confirms(s, 1, 1, 2); c.over { // it has nothing in shard 2
+		c := b.confirms(s, 1, 1, 2)
+		if c.over { // it has nothing in shard 2
 			t.Fatal("nobody was asked")
 		}
 		asked := b.expects("2: renewal", "2: renewal")

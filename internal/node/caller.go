@@ -79,8 +79,8 @@ func (l *shardLoop) tellCaller(e client.Event) {
 	case client.Observed:
 		e.Observer.Owner.(*Observer).told()
 	case client.Placed:
-		if p, ok := e.Call.Owner.(*Pending); ok && p.placed != nil {
-			p.placed()
+		if p, ok := e.Call.Owner.(*Pending); ok {
+			p.tell(func() { p.placed = true })
 		}
 	case client.SessionLost:
 		e.Session.Owner.(*Session).lost()
@@ -105,6 +105,9 @@ func (l *shardLoop) finished(c *client.Call) {
 		op.released(nil)
 	case (c.Kind == client.Unlock || c.Kind == client.Close || c.Kind == client.Recall) && c.Hold != nil:
 		c.Hold.Owner.(*Hold).released(c.Err)
+	}
+	if p, ok := c.Owner.(*Pending); ok {
+		p.finished(c)
 	}
 	if c.Parker != nil {
 		c.Parker.Unpark()

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
-	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/ring"
 )
@@ -100,44 +99,6 @@ func (s *Session) Lease() (lease time.Duration) {
 	return lease
 }
 
-// Pending is a request of a guest: it goes on when no caller waits for it.
-type Pending struct {
-	session *Session
-	call    *client.Call
-	placed  func()
-}
-
-// Request makes a request of a guest, or claims one. Placed, if it is not nil, is called each time when a claim is known to be one of a place
-// in a queue. It must not block.
-func (s *Session) Request(req client.Request, placed func()) (*Pending, error) {
-	c := s.call(client.Lock, req)
-	p := &Pending{session: s, call: c, placed: placed}
-	c.Owner = p
-	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
-		return nil, fault.ErrClosed
-	}
-	return p, nil
-}
-
-// Wait waits for the result, or until ctx ends; the request goes on then. One goroutine at a time may wait.
-func (p *Pending) Wait(ctx context.Context) error {
-	if p.call.Parker.Park(ctx, env.Never) != env.Unparked {
-		return ctx.Err()
-	}
-	return nil
-}
-
-// Place returns what is known of a request that waits.
-func (p *Pending) Place() (info client.WaitInfo) {
-	p.session.node.ask(func(*shardLoop) { info = p.call.Info })
-	return info
-}
-
-// Cancel takes the request back, unless it has its result.
-func (p *Pending) Cancel() {
-	p.session.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: p.call, Cause: fault.ErrClosed}) })
-}
-
 // Outcome is what came of a request.
 type Outcome struct {
 	Hold    *Hold // it is held, or it is a use
@@ -147,21 +108,10 @@ type Outcome struct {
 	Info    client.WaitInfo // if it was refused
 }
 
-// Outcome returns the result, once Wait has returned nil. ErrNotHeld: a claim of a request that the guest has not made, or whose end
-// is forgotten. Other errors are those with which it was refused.
-func (p *Pending) Outcome() (Outcome, error) {
-	c := p.call
-	o := Outcome{Skipped: c.Skipped, Ended: c.Ended, Token: c.Token(), Info: c.Info}
-	if c.Hold != nil && c.Err == nil {
-		o.Hold = c.Hold.Owner.(*Hold)
-	}
-	return o, c.Err
-}
-
 // Claim claims a request, and waits until it is more than a place in a queue.
 func (s *Session) Claim(ctx context.Context, req client.Request) (Outcome, error) {
 	req.Claim = true
-	p, err := s.Request(req, nil)
+	p, err := s.Request(req)
 	if err == nil {
 		err = p.Wait(ctx)
 	}

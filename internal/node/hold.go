@@ -190,7 +190,9 @@ func (h *Hold) release(ctx context.Context, failed bool) error {
 	if c.Parker.Park(ctx, limit) == env.Unparked {
 		return c.Err
 	}
-	h.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c}) })
+	if h.session.life.Guest == "" { // a guest asks again how it ended
+		h.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c}) })
+	}
 	return fault.ErrUnconfirmed
 }
 

@@ -101,12 +101,20 @@ func (h *Hold) finish(ctx context.Context, failed bool) (use *Hold, err error) {
 	if err == fault.ErrUnconfirmed {
 		h.node.ask(func(*shardLoop) {}) // the answer may have come as ctx ended: then there is a use
 	}
+	if use := h.Use(); use != nil {
+		return use, nil
+	}
+	return nil, err
+}
+
+// Use returns the use that a pull has made, once its end is confirmed; else nil.
+func (h *Hold) Use() *Hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c := h.releasing; c != nil && h.confirmed && c.Use != nil && c.Use.Owner != nil {
-		return c.Use.Owner.(*Hold), nil
+		return c.Use.Owner.(*Hold)
 	}
-	return nil, err
+	return nil
 }
 
 // Drop ends a user's use of a resource, with all its handles in this session, and one that outlived its session. It is
@@ -148,7 +156,7 @@ func (s *Session) call(kind client.Kind, req client.Request) *client.Call {
 	return &client.Call{Kind: kind, Shard: sh, Session: s.life, Request: req, Parker: s.node.env.NewParker()}
 }
 
-// Keep: no handle of a use is left in the program. The use lasts as long as its lease.
+// Keep: no handle of a use is left in the program. The use lasts as long as its lease. It is called once for each handle.
 func (h *Hold) Keep() {
 	h.node.shards.post(func(l *shardLoop) { l.step(client.Keep{Hold: h.belief}) })
 }

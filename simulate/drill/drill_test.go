@@ -2,6 +2,7 @@ package drill_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lockmesh/mesh/simulate"
@@ -48,6 +49,24 @@ func TestThousandsCome(t *testing.T) {
 		}
 		if calls < 1800 {
 			t.Errorf("%d: %d calls", of, calls)
+		}
+	}
+}
+
+// Visitors come to most nodes, and are told what holds. (Each drill has few of them, or none.)
+func TestVisitors(t *testing.T) {
+	set := map[string]int64{"guests": 2, "guest-keys": 2, "guest-patience-ms": 2500, "storm-s": 20}
+	w := simulate.Play(simulate.Options{Seed: 1}, func(w *simulate.World) error { drill.New(w); return nil })
+	for _, p := range w.Parameters {
+		if strings.HasPrefix(p.Name, "guest-") && set[p.Name] == 0 {
+			set[p.Name] = p.Least
+		}
+	}
+	set["guest-visit"] = 9
+	for seed := uint64(1); seed <= 6; seed++ {
+		o := simulate.Play(simulate.Options{Seed: seed, Profile: simulate.Profiles()[seed%4], Set: set}, drill.Play)
+		if o.Err != nil {
+			t.Errorf("%v", o.Err)
 		}
 	}
 }

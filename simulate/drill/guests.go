@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/internal/visit"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -25,8 +26,9 @@ type guests struct {
 	errands    time.Duration // about three times as many of each host per second, where links are fast
 	quiet      func() bool
 	visitors   []*visitor
-	words      int  // that candidates and leaders have had
-	elects     bool // guests campaign
+	words      int                        // that candidates and leaders have had
+	elects     bool                       // guests campaign
+	desks      map[*mesh.Node]*visit.Desk // where they ask
 }
 
 // deed is one thing that a guest does. It ends soon after ctx.

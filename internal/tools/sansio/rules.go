@@ -23,6 +23,7 @@ const (
 var pure = []string{
 	"ring",
 	"shard",
+	"internal/visit",
 	"internal/node",
 	"internal/client",
 	"internal/founding",
@@ -80,6 +81,10 @@ var exceptions = []exception{
 	{"internal/node", "pulse.go", ruleSync, "users' goroutines ask whether the loops hang"},
 	{"internal/node", "watch.go", ruleSync, "users' goroutines end holds, and the shard loop brings them"},
 	{"internal/node", "hold.go", ruleSync, "users' goroutines share a lock"},
+	{"internal/node", "bell.go", ruleSync, "users' goroutines wait, and the shard loop rings"},
+	{"internal/node", "pending.go", ruleSync, "callers share a request of a guest, and the shard loop brings its result"},
+	{"internal/visit", "desk.go", ruleSync, "callers share a desk"},
+	{"internal/visit", "guest.go", ruleSync, "callers share a guest"},
 	{"internal/client", "client.go", ruleSync, "counters for Stats"},
 	{"internal/client", "session.go", ruleSync, "users' goroutines share a session"},
 	{"internal/client", "hold.go", ruleSync, "a holder, the watch and the client look at one deadline"},
