@@ -15,17 +15,17 @@
 // long as the lease lasts, nothing is lost when a server ends. But a move costs a message to every shard of the mesh: a guest
 // uses one server, and another one only if that does not answer. A load balancer must be sticky by node_id.
 //
+// A guest that comes back to a server which it has left is moved again, and told what has become of its requests meanwhile: before a
+// server answers, the shards confirm that it carries the guest. So each answer costs a message to the leaders of two shards at
+// most, and comes only while they have a majority. If other servers take the guest away each time before one has answered, that is
+// 503 with the code moved.
+//
+// As long as one shard has no majority, no guest can move to another server, and new guests cannot come: 503 with the code no_quorum.
+//
 // # Not safe yet
 //
-// This package is not finished. In these cases two guests can believe that they hold one lock, and only their tokens tell which of them does:
-//
-//   - a guest goes back to a server that it has left less than a lease ago, or uses two servers at a time: the earlier one may answer
-//     from memory
-//   - a shard loses its majority after a guest has moved, and before the guest has asked its new server for what it holds
-//   - MaxTTL is lowered while a guest holds something
-//
-// Also, one shard without a majority keeps a guest from moving to another server, and a use under a user's name cannot be released
-// after a move.
+// In one case two guests can believe that they hold one lock, and only their tokens tell which of them does: a guest moves, gives back
+// through its new server what it got through the earlier one, and within a lease of that the lock's shard loses its majority.
 //
 // # Requests
 //
@@ -37,7 +37,7 @@
 //
 //	POST   /lock     asks for something. Body: Request. Answer: State
 //	GET    /lock     what has become of it: ?node_id= &type= &resource_id= &request_id= &wait_ms=. Answer: State
-//	DELETE /lock     leaves the queue; same parameters. Answer: State, "none"; 409 if it is running
+//	DELETE /lock     leaves the queue; same parameters. Answer: State, "none", or "done" if it has ended before; 409 if it is running
 //	POST   /unlock   ends it: gives a lock back, or says that an operation has succeeded or, with "failed": true, that
 //	                 it has not. Body: Request. Answer: State, "done"
 //	POST   /renew    renews the lease. Body: node_id, and optionally "locks", Requests with their tokens, which are looked after as by
@@ -71,6 +71,9 @@
 //	     quiet       nothing is granted yet, after a loss of majority; a "try" is refused
 //	     leaving     the server is about to end; use another one
 //	     crowded     too many wait for it, or use it
+//	     moved       the guest uses other servers at the same time
+//
+// After 503 a request can be sent again, also one with a request_id.
 //
 // The handler does not authenticate callers. Each of them can end the locks of every guest: serve it on a network, or behind a proxy, that
 // only the fleet reaches.

@@ -16,7 +16,8 @@ import (
 
 // Options are those of a handler.
 type Options struct {
-	// Lease is how long the leases of guests last: 1 s to the mesh's MaxTTL; zero: as long as those of the node.
+	// Lease is how long the leases of guests last: at least 1 s, and no longer than the mesh's MaxTTL allows; zero: as long as those of the
+	// node.
 	Lease time.Duration
 }
 

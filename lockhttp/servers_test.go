@@ -91,6 +91,22 @@ func TestAGuestUsesTwoServers(t *testing.T) {
 	f.expect(0, "POST", "/unlock", lock("ann", "k"), "200 done")
 }
 
+// A use that was made under a user's name through one server is ended through another one, and released by its name.
+func TestAUseIsReleasedThroughAnotherServer(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	pull := to("ann", "pull")
+	pull.User = "app"
+	f.expect(0, "POST", "/lock", pull, "200 running")
+	f.expect(1, "GET", "/lock?node_id=ann&type=pull&resource_id=image", nil, "200 running")
+	f.expect(1, "POST", "/unlock", to("ann", "pull"), "200 done")
+	if refs := f.expect(1, "GET", "/refs?resource_id=image&node_id=ann", nil, "200 "); len(refs.Users) != 1 || refs.Users[0].User != "app" {
+		t.Errorf("%+v", refs)
+	}
+	f.expect(1, "POST", "/release", request{NodeID: "ann", ResourceID: "image", User: "app"}, "200 done")
+	f.expect(1, "POST", "/lock", to("bob", "delete"), "200 running")
+}
+
 // Promise: P42: a server that begins to leave tells guests so, and not that they have lost what they hold. They find it at another one.
 func TestAServerLeavesWhileGuestsAsk(t *testing.T) {
 	t.Parallel()

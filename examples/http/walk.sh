@@ -98,6 +98,7 @@ kill -TERM "$(cat "$dir/2.pid")"
 server=3
 expect '"done"' POST /unlock "$(request ann lock door ",\"token\":$first")"
 expect '"running"' GET "/lock?node_id=bob&type=lock&resource_id=door&wait_ms=1000"
+wait "$(cat "$dir/2.pid")" || true # its ports are free then
 start 2
 expect '"done"' POST /unlock "$(request bob lock door)"
 ready 2
@@ -121,5 +122,15 @@ expect '"done"' DELETE "/locks/page?node_id=bob&type=rlock"
 expect '"running"' PUT "/locks/seats?node_id=ann&type=semaphore&n=2&capacity=3"
 expect '"waiting"' PUT "/locks/seats?node_id=bob&type=semaphore&n=2&capacity=3"
 expect '"invalid"' POST /lock '{"node_id":"ann"}'
+
+echo "== a guest that comes back to the server it has left is told what is true now"
+server=2
+expect '"running"' PUT "/locks/gate?node_id=ann"
+server=3
+expect '"done"' DELETE "/locks/gate?node_id=ann"
+expect '"running"' PUT "/locks/gate?node_id=bob"
+server=2
+expect '"done"' GET "/locks/gate?node_id=ann"
+expect '"waiting" "holder":"bob"' PUT "/locks/gate?node_id=ann"
 
 echo "walked, and nothing was lost"

@@ -206,7 +206,7 @@ func (g *guest) known(ctx context.Context, r *request) (_ *request, holder strin
 
 // ask makes a request, unless it is made already. One whose name is that of a request that is being ended waits for that.
 func (g *guest) ask(ctx context.Context, q Request) (*request, error) {
-	for {
+	for before := g.last(); ; {
 		r, err := g.at(id{q.Key, q.Tag}), error(nil)
 		switch {
 		case r != nil:
@@ -228,7 +228,7 @@ func (g *guest) ask(ctx context.Context, q Request) (*request, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case !over, q.Once && !again:
+		case !over, q.Once && !again, r.number > before:
 			return r, r.differs(q.Request)
 		}
 		g.forget(r)

@@ -38,9 +38,9 @@ type Desk struct {
 
 // Errors that a guest is told, beside those of package fault. ErrNotHeld is not one of them.
 var (
-	// ErrNotLocked: nobody holds what the guest wants to give back.
-	ErrNotLocked = errors.New("nobody holds it")
-	// ErrNotHolder: another one does.
+	// ErrNotLocked: the guest does not hold what it wants to give back, nor is anybody known who does.
+	ErrNotLocked = errors.New("the guest has not asked for it, or has lost it")
+	// ErrNotHolder: another caller holds it.
 	ErrNotHolder = errors.New("another caller holds it")
 	// ErrMismatch: the guest has made a request of this name, and asked for something else.
 	ErrMismatch = errors.New("the guest has made this request, and asked for something else")

@@ -66,6 +66,13 @@ func (g *guest) at(name id) *request {
 	return g.requests[name]
 }
 
+// last returns the number of the guest's last request.
+func (g *guest) last() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.made
+}
+
 // make makes a request, unless the guest has one of that name: then it returns that.
 func (g *guest) make(q client.Request) (r *request, made bool, err error) {
 	g.mu.Lock()
