@@ -131,7 +131,7 @@ func TestGuest(t *testing.T) {
 		{"and who was refused, since it failed too often", []Command{run("eve", 1), carry("ann", 1, 0), tagged(upTo(1, run("ann", 2)), "x"), fails("eve", 2, 2), carry("bob", 1, 0)}, claim("bob", 2, "r", "x"), "b2 failed", "b carries as 6, x of r ended 0"},
 		{"a wait for a latch is carried on", []Command{carry("ann", 1, 0), tagged(awaits("ann", 2), "x"), carry("bob", 1, 0)}, tagged(awaits("bob", 2), "x"), "b2 waits", "b carries as 3, x of r"},
 		{"and who waited hears that it has opened", []Command{carry("ann", 1, 0), tagged(awaits("ann", 2), "x"), carry("bob", 1, 0), arrives("eve", 1, "eve"), arrives("eve", 2, "fay")}, claim("bob", 2, "r", "x"), "b2 skips 6", "b carries as 3, x of r ended 6"},
-		{"a member of a barrier stays inside", []Command{waitsAt("eve", 1, "r", Barrier, 2), carry("ann", 1, 0), tagged(waitsAt("ann", 2, "r", Barrier, 2), "x")}, carry("bob", 1, 0), "a ended, b1 done 6", "b carries as 6, x of r 5 unclaimed"},
+		{"a member of a barrier stays inside", []Command{waitsAt("eve", 1, "r", Barrier, 2), carry("ann", 1, 0), tagged(waitsAt("ann", 2, "r", Barrier, 2), "x")}, carry("bob", 1, 0), "a ended, b1 done 6 with 1 unclaimed", "b carries as 6, x of r 5 unclaimed"},
 
 		// Only guests have tags.
 		{"no other session has a tag", []Command{lock("ann", 1, "l")}, tagged(lock("ann", 2, "k"), "x"), "a2 lost", ""},
