@@ -51,6 +51,9 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration, void bool) 
 
 // goOver reports what the lease holds and waits for.
 func (l *lease) goOver() {
+	if l.opened == neverShown && len(l.calls) > 0 && !l.ofGuest() {
+		l.begun = false // nothing is believed in, and its record is no older than what is sent from now on
+	}
 	l.since, l.opened, l.acks, l.reports = 0, neverShown, nil, 0
 	l.complete, l.carried = l.complete || l.carried, false
 	l.asked, l.after, l.attempt, l.jumps = nil, 0, 0, 0

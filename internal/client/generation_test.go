@@ -439,6 +439,26 @@ func TestWhatWaitsForReports(t *testing.T) {
 	}
 }
 
+// Promise: C8, G9: a session of which a shard has no record has its whole lease before it when a shard begins another generation, though it
+// had asked long before: its record is no older than what it sends then. (Seed 490000280, calm: two nodes left, and the lease was over a
+// moment after the new table had answered for the first time.)
+func TestALeaseThatHoldsNothingBeginsAgain(t *testing.T) {
+	b := newBench(t)
+	s := NewSession(false, benchTTL)
+	c := b.asks(s, Request{Key: "k"})
+	b.takes()
+	b.pass(believed(benchTTL) - time.Second)
+	b.takes()
+	sent := b.changes(2, "2: lock k")
+	b.pass(500 * time.Millisecond)
+	b.hears(nodeB, of(2, queued(sent[0], 1001)))
+	b.takes() // a renewal, whose answer takes a second
+	b.pass(time.Second)
+	if c.over || s.Err() != nil {
+		t.Fatalf("the call: %v; the session: %v", c.Err, s.Err())
+	}
+}
+
 // Promise: C8, P6: a lease is renewed no sooner than its Reports are confirmed, and then at once: the belief goes on
 // from that renewal.
 func TestALeaseIsRenewedOnceItIsReported(t *testing.T) {
