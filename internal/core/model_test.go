@@ -1534,7 +1534,8 @@ func (m *model) tend() bool {
 		}
 	}
 	g := m.group(s.Generation)
-	return quorum(g.voters, m.votes(g.generation)) && t.Params.Raise == 0 && t.Params.Longest == 0
+	raised := t.Params.Raise == 0 || t.listsDropped() // it waits until the operator has set lists right
+	return quorum(g.voters, m.votes(g.generation)) && raised && t.Params.Longest == 0
 }
 
 // tendShard lets a shard change its voters as it may, or fences those that are left if it cannot. It

@@ -28,6 +28,7 @@ type coreSide struct {
 	fenced  bool // no replica here may vote, append or answer
 	ended   bool // and none ever will
 	void    bool // the mesh before gave way to an earlier one: what was held there is lost
+	parting bool // this node has left: it dials nobody any more
 	table   *core.Table
 	up      map[uint64]bool        // the nodes that this one is connected with
 	aims    map[int]replica.Target // by shard
@@ -114,7 +115,9 @@ func (l *shardLoop) carryOutCore() {
 		for _, o := range outputs {
 			switch o := o.(type) {
 			case seat.Dial:
-				n.net.Dial(o.Addr)
+				if !c.parting {
+					n.net.Dial(o.Addr)
+				}
 			case seat.Send:
 				n.control(o.To, ctlCore, o.Body)
 			case seat.Part:

@@ -85,6 +85,9 @@ func (n *Node) Leave(ctx context.Context) error {
 		left = errNeeded
 	}
 	if n.Err() == nil {
+		// A connection that it made after its goodbye would break without one. The other end, which was only dialled, would miss that
+		// after a second (P21), and until then a process that is started at the same entry would not count (C6).
+		n.ask(func(l *shardLoop) { l.core.parting = true })
 		n.membership.post(func(m *membership) { m.goodbye() })
 		p := n.env.NewParker()
 		p.Park(context.WithoutCancel(ctx), n.env.Now()+5*leavePause) // for the last words to go out

@@ -10,6 +10,7 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -136,5 +137,35 @@ func TestLeaveMeetsTheEnd(t *testing.T) {
 		if err := b.node.Leave(t.Context()); err != fault.ErrClosed || b.node.Err() != fault.ErrClosed {
 			t.Errorf("closed after %v: Leave = %v, and the node: %v", after, err, b.node.Err())
 		}
+	}
+}
+
+// Promise: P21, P32: a node that has said goodbye dials nobody any more. A connection that it made would break without a word, and
+// the other end, which was only dialled, would take it for one that is connected, for a second.
+func TestLeaveDialsNobodyAfterItsGoodbye(t *testing.T) {
+	b := start(t, Config{})
+	const every = leavePause / 4
+	after := 0
+	for d := every; d < time.Second; d += every {
+		b.at(b.now+d, func() {
+			if slices.Contains(b.words, "gossip leaves") {
+				after++
+			}
+			b.do(func(l *shardLoop) {
+				l.core.outputs = append(l.core.outputs, seat.Dial{Addr: "b:1"})
+				l.carryOutCore()
+			})
+		})
+	}
+	b.pass(10 * every)
+	if err := b.node.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	said := slices.Index(b.words, "gossip leaves")
+	if before := slices.Index(b.words, "dial b:1"); before < 0 || said < before || after == 0 {
+		t.Fatalf("%d dials were due after the goodbye: %v", after, b.words)
+	}
+	if slices.Contains(b.words[said:], "dial b:1") {
+		t.Errorf("it dials after its goodbye: %v", b.words[said:])
 	}
 }
