@@ -40,6 +40,7 @@ type entry struct {
 	err    error // why the last dial failed
 
 	earlier []transport.ID // those that answered before node, the latest last: see several
+	from    []sighting     // where those that answered lately are, node's the last
 	turns   time.Duration  // until then the entry counts as one at which several answer in turn
 	held    time.Duration  // since when another node answers than the one that has its seat, which lives: see Machine.held; zero: none does
 	accused time.Duration  // neither is logged before
@@ -50,6 +51,20 @@ type entry struct {
 
 // manyEarlier is how many of the nodes that answered at an entry are remembered.
 const manyEarlier = 8
+
+// sighting is an address of which a node answered at an entry, and when that was found.
+type sighting struct {
+	addr string
+	at   time.Duration
+}
+
+// returns reports whether an entry leads again to an address to which it led lately, before it led to another one. A node is
+// restarted where it was; so the name is of several addresses, though each of their nodes may have been restarted meanwhile.
+func (e *entry) returns(addr string, since time.Duration) bool {
+	last := len(e.from) - 1
+	return addr != "" && last > 0 && e.from[last].addr != addr &&
+		slices.ContainsFunc(e.from[:last], func(p sighting) bool { return p.addr == addr && p.at >= since })
+}
 
 // peer is a node that is connected, or answers at an entry.
 type peer struct {
@@ -354,9 +369,11 @@ func (m *Machine) answered(now time.Duration, e *entry, peer transport.Hello) {
 	if e.node == peer.ID {
 		return
 	}
-	if slices.Contains(e.earlier, peer.ID) {
+	if slices.Contains(e.earlier, peer.ID) || e.returns(peer.Addr, now-10*m.pace.contact) {
 		e.turns = now + 10*m.pace.contact
 	}
+	e.from = append(e.from, sighting{peer.Addr, now})
+	e.from = e.from[max(0, len(e.from)-manyEarlier):]
 	if e.node != 0 {
 		e.earlier = append(e.earlier, e.node)
 		e.earlier = e.earlier[max(0, len(e.earlier)-manyEarlier):]

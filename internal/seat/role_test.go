@@ -2,6 +2,7 @@ package seat
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -226,6 +227,46 @@ func TestSeveralInTurn(t *testing.T) {
 	}
 	answers(8)
 	holds(t, counts(), "for ten seconds it was always the same")
+}
+
+// C12: where an entry leads to several nodes that end because of that, and are started again, a node at another entry sees each of them once
+// only. It goes by their addresses, and logs an error. A node that moves, and moves back later, is none of several, nor is one that is
+// restarted where it was, again and again.
+func TestSeveralThatAreStartedAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		addrs string // one letter for each node that answers
+		every time.Duration
+		want  int // which one shows that the name has several addresses; -1: none
+	}{
+		{"three nodes", "xyzxyz", time.Second, 3},
+		{"two nodes", "xyxy", time.Second, 2},
+		{"one that is restarted", "xxxxxx", time.Second, -1},
+		{"one that moves", "xxxyyy", time.Second, -1},
+		{"one that moves back later", "xyx", 11 * time.Second, -1},
+	} {
+		w := founded(t, 3)
+		p, entry := w.procs[w.list[0]], w.list[1]
+		w.kill(entry)
+		w.run(100 * time.Millisecond)
+		shown := -1
+		for i, at := range tt.addrs {
+			w.now += tt.every
+			out := p.m.Tick(w.now, nil)
+			id, addr := transport.ID(100+i), "10.1.1."+string(at)+":7946"
+			out = p.m.Up(w.now, id, out)
+			out = p.m.Dialed(w.now, entry, transport.Hello{ID: id, Addr: addr}, nil, out)
+			out = p.m.Message(w.now, id, encode(told{card: card{Member: env.Member{ID: id}, List: w.list}, Entry: entry}), out)
+			out = p.m.Down(w.now, id, out)
+			for _, o := range out {
+				if l, ok := o.(Log); ok && shown < 0 && strings.Contains(l.Text, "several nodes answer") {
+					equal(t, slog.LevelError, l.Level)
+					shown = i
+				}
+			}
+		}
+		equal(t, tt.want, shown, tt.name)
+	}
 }
 
 // C12: where an entry leads to several nodes, those that found themselves there end, and say why. There is one mesh at
