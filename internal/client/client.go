@@ -53,7 +53,8 @@ type Client struct {
 
 	now      time.Duration // of the Step under way
 	out      *Output       // of the Step under way
-	deadline time.Duration // no Tick has anything to do before; a lower bound
+	deadline time.Duration // no Tick has anything to do before, apart from wakes; a lower bound
+	wakes    wakes
 }
 
 // Counters count what a client has done so far. They may be read at any time.
@@ -284,7 +285,7 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 		in.Hold.lease.keep(in.Hold)
 	case Tick:
 		c.deadline = env.Never
-		c.each(func(l *lease) { l.tick() })
+		c.tickLeases()
 		for _, s := range c.shards {
 			if s != nil {
 				s.tickAsks()
@@ -336,7 +337,12 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 }
 
 // Deadline returns when the next Tick is due.
-func (c *Client) Deadline() time.Duration { return c.deadline }
+func (c *Client) Deadline() time.Duration {
+	if len(c.wakes) > 0 {
+		return min(c.deadline, c.wakes[0].at)
+	}
+	return c.deadline
+}
 
 // Counters returns what the client counts.
 func (c *Client) Counters() *Counters { return &c.counters }

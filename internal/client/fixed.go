@@ -29,7 +29,7 @@ func (l *lease) extend(c *Call) {
 		l.client.emit(Shortened{h})
 	}
 	l.until = min(l.until, h.Deadline())
-	l.client.wakeAt(l.until)
+	l.wakeAt(l.until)
 	if l.fixes = append(l.fixes, c); len(l.fixes) == 1 {
 		l.sendFix(c)
 	}

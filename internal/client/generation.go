@@ -250,7 +250,7 @@ func (l *lease) reopens(c *Call, revision uint64) bool {
 			}
 		}
 	}
-	l.client.wakeAt(now + firstRetry)
+	l.wakeAt(now + firstRetry)
 	l.shard.send(c)
 	return true
 }

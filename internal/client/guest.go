@@ -249,6 +249,7 @@ func (l *lease) confirm() (ref uint64) {
 	if l.renewable() && len(l.asked) < maxConfirming {
 		l.renew()
 	}
+	l.renewSoon()
 	return l.wanted
 }
 

@@ -800,7 +800,7 @@ func TestAUseIsDroppedThroughALaterCarrier(t *testing.T) {
 	}
 }
 
-// A request of a guest costs the client no more if there are many guests.
+// A request of a guest, and a Tick, cost the client no more if there are many guests.
 func TestManyGuests(t *testing.T) {
 	b := newBench(t)
 	b.play = func(p Send) { b.sent = append(b.sent, p) }
@@ -819,6 +819,7 @@ func TestManyGuests(t *testing.T) {
 			if b.step(Start{c}); !c.over || b.client.LeaseOf(s, b.now) == 0 {
 				t.Fatal("it waits")
 			}
+			b.step(Tick{})
 			b.events, b.finished = nil, make(map[*Call]bool)
 		})
 	}

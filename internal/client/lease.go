@@ -45,6 +45,7 @@ type lease struct {
 	uses      map[useID]*use   // of resources; nil: none yet
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them
 
+	due     time.Duration // when a Tick is to come to it: see wakes
 	renewAt time.Duration // when the next renewal is due
 	refs    uint64        // of the last renewal
 	after   uint64        // the next answer shall repeat the results after this number; zero: from the first that is missing
@@ -70,7 +71,7 @@ func newLease(s *shardClient, session *Session, fixed bool) *lease {
 	c.lastLease++
 	return &lease{
 		client: c, shard: s, session: session, ttl: min(session.TTL, c.limit), limit: c.limit, fixed: fixed, since: s.revision, opened: neverShown,
-		id: shard.SessionID{Node: c.cfg.Node, Number: c.lastLease}, calls: make(map[uint64]*Call), renewAt: env.Never,
+		id: shard.SessionID{Node: c.cfg.Node, Number: c.lastLease}, calls: make(map[uint64]*Call), due: env.Never, renewAt: env.Never,
 	}
 }
 
@@ -173,7 +174,7 @@ func (l *lease) sent(c *Call) {
 	if c.Kind == Fix || c.Kind == Report {
 		l.lasts = max(l.lasts, now+l.believable(c.Length)) // it may get lost
 	}
-	l.client.wakeAt(min(l.renewAt, l.until))
+	l.wakeAt(min(l.renewAt, l.until))
 }
 
 // acknowledge remembers to tell the table that it can forget a result (P11).
@@ -235,7 +236,7 @@ func (l *lease) deliver(h *Hold) {
 	if c.Kind == Lock {
 		l.client.counters.Grants.Add(1)
 	}
-	l.client.wakeAt(h.Deadline())
+	l.wakeAt(h.Deadline())
 	l.client.finish(c, nil)
 }
 
@@ -545,7 +546,7 @@ func (l *lease) tick() {
 			next = min(next, max(l.renewAt, now+time.Millisecond))
 		}
 	}
-	l.client.wakeAt(next)
+	l.wakeAt(next)
 }
 
 // retry sends again what had no answer for long, and returns when it is due again.

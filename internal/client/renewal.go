@@ -26,7 +26,7 @@ func (l *lease) renewable() bool {
 // have become renewable.
 func (l *lease) renewSoon() {
 	if l.renewable() {
-		l.client.wakeAt(l.renewAt)
+		l.wakeAt(l.renewAt)
 	}
 }
 
@@ -43,7 +43,7 @@ func (l *lease) renew() {
 	}
 	l.asked = append(l.asked, question{l.refs, c.now, l.after})
 	l.renewAt = c.now + min(max(l.ttl/12, 100*time.Millisecond), time.Second)
-	c.wakeAt(l.renewAt)
+	l.wakeAt(l.renewAt)
 	to, relay := l.shard.route(l.attempt)
 	l.attempt++
 	q := &message.Renewal{
@@ -122,7 +122,7 @@ func (l *lease) answered(a message.Answer) {
 		}
 	}
 	l.client.answerGuest(l.session)
-	l.client.wakeAt(min(l.renewAt, l.until))
+	l.wakeAt(min(l.renewAt, l.until))
 }
 
 // question takes the question with this number out of those without an answer, and the earlier

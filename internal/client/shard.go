@@ -159,7 +159,11 @@ func (s *shardClient) send(c *Call) {
 // pause sets when a call is sent again.
 func (s *shardClient) pause(c *Call) {
 	c.retryAt = s.client.now + s.delay(c.attempt)
-	s.client.wakeAt(c.retryAt)
+	if c.lease == nil {
+		s.client.wakeAt(c.retryAt) // of a question
+	} else {
+		c.lease.wakeAt(c.retryAt)
+	}
 }
 
 // delay returns after how long an attempt is followed by another one.
