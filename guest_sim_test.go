@@ -187,9 +187,9 @@ func TestAServerLeaves(t *testing.T) {
 	})
 }
 
-// visitedClients returns a mesh of three nodes with two clients, x and y, whose guest gus x has carried, and y carries on: a key that it got through x,
-// and what it asked for.
-func visitedClients(t *testing.T, seed uint64) (w *trial, y *node.Session, lock client.Request, token uint64) {
+// visitedClients returns a mesh of three nodes with two clients, x and y. X carries the guest gus, which has asked for a key, and got it
+// under a token.
+func visitedClients(t *testing.T, seed uint64) (w *trial, lock client.Request, token uint64) {
 	w = newTrial(t, simulate.Options{Seed: seed}, 10*time.Second, 3)
 	for _, host := range []string{"x", "y"} {
 		w.Host(host).Go("join", func(ctx context.Context) { w.joinAs(ctx, host, mesh.WithClientOnly()) })
@@ -202,7 +202,7 @@ func visitedClients(t *testing.T, seed uint64) (w *trial, y *node.Session, lock 
 		w.check(err)
 		token = h.Token()
 	})
-	return w, w.carry("y", "gus"), lock, token
+	return w, lock, token
 }
 
 // losesTables starts the nodes that have the shards' replicas again.
@@ -218,7 +218,8 @@ func (w *trial) losesTables() {
 // not told that its lease goes on.
 func TestAGuestsServerKnowsWhatItHas(t *testing.T) {
 	for _, claims := range []bool{true, false} {
-		w, y, lock, token := visitedClients(t, 24)
+		w, lock, token := visitedClients(t, 24)
+		y := w.carry("y", "gus")
 		w.at("y", func(ctx context.Context, _ *mesh.Node) {
 			if claims {
 				h, _, err := y.Acquire(ctx, lock)
@@ -244,7 +245,8 @@ func TestAGuestsServerKnowsWhatItHas(t *testing.T) {
 
 // Promise: P42, C8: what a guest has given back through its present server does not come back by the report of an earlier one, which comes first.
 func TestAnEarlierServerReportsFirst(t *testing.T) {
-	w, y, lock, token := visitedClients(t, 25)
+	w, lock, token := visitedClients(t, 25)
+	y := w.carry("y", "gus")
 	w.at("y", func(ctx context.Context, _ *mesh.Node) {
 		h, _, err := y.Acquire(ctx, lock)
 		w.check(err)
@@ -383,6 +385,32 @@ func TestAGuestPullsAgain(t *testing.T) {
 		}
 		if users, err := s.Refs(ctx, "image"); err != nil || len(users) != 1 {
 			t.Errorf("%v, %v", users, err)
+		}
+	})
+}
+
+// Promise: P42, C8: a guest's server ends together with the table. The next one does not know what the guest has, and knows that, until the guest
+// cannot believe in it any more.
+func TestAGuestsServerEndsWithTheTable(t *testing.T) {
+	w, lock, token := visitedClients(t, 26)
+	w.Host("x").Crash()
+	w.losesTables()
+	y := w.carry("y", "gus")
+	w.at("y", func(ctx context.Context, _ *mesh.Node) {
+		if _, err := y.Claim(ctx, lock); !errors.Is(err, fault.ErrNotHeld) {
+			t.Errorf("what it held: %v", err)
+		}
+		w.between("it may believe", y.Unsure(), w.ttl/2, 2*w.ttl)
+		lock.Held = token
+		h, _, err := y.Acquire(ctx, lock)
+		if w.check(err); err == nil && h.Token() != token {
+			t.Errorf("the guest names it, and has it under token %d, want %d", h.Token(), token)
+		}
+		_, err = y.Heard(ctx)
+		w.check(err)
+		_ = simulate.Sleep(ctx, y.Unsure())
+		if rest := y.Unsure(); rest != 0 {
+			t.Errorf("it may believe for another %v", rest)
 		}
 	})
 }

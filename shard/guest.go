@@ -97,6 +97,9 @@ func (t *Table) carry(c Carry, out []Event) []Event {
 	s, out := t.begin(c.Call, open, out)
 	switch {
 	case s == nil:
+		if e := &out[len(out)-1]; e.Reason == Lost {
+			e.Quiet = t.Quiet()
+		}
 		return out
 	case s.guest == nil && (len(s.results) > 0 || len(s.requests) > 0 || len(s.uses) > 0), s.guest != nil && s.guest.name != c.Guest:
 		return append(out, t.refused(s, c.Number, Lost, nil)) // it is a record of something else
@@ -141,9 +144,9 @@ func (s *session) unclaimed() (n int) {
 	return n
 }
 
-// Print is a hash of what a request asks for. A Granted to a guest has it, so that a client which has claimed the request knows whether that is
+// Fingerprint is a hash of what a request asks for. A Granted to a guest has it, so that a client which has claimed the request knows whether that is
 // what it believes.
-func Print(kind Kind, weight, capacity int64, op *Operation) uint64 {
+func Fingerprint(kind Kind, weight, capacity int64, op *Operation) uint64 {
 	h := mix(mix(mix(1, uint64(kind)), uint64(weight)), uint64(capacity))
 	if op != nil {
 		flags := uint64(op.Op) << 2
@@ -168,7 +171,7 @@ func Print(kind Kind, weight, capacity int64, op *Operation) uint64 {
 func (r *request) granted() Event {
 	e := Event{What: Granted, Session: r.session.id, Number: r.number, Token: r.token}
 	if r.tag != "" {
-		e.Entered = Print(r.entry.kind, r.weight, r.entry.capacity, r.op)
+		e.Entered = Fingerprint(r.entry.kind, r.weight, r.entry.capacity, r.op)
 	}
 	return e
 }

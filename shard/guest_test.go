@@ -358,12 +358,12 @@ func TestAGrantSaysWhatItIs(t *testing.T) {
 		table.Step(cmd, nil)
 	}
 	op := with(pull("ann", 2), durable).Operation
-	want := Print(Resource, 1, 1, &op)
+	want := Fingerprint(Resource, 1, 1, &op)
 	told := table.Step(claim("bob", 2, "r", "x"), nil)
 	again, _ := table.Results(id("bob"), 8, 1)
 	for _, e := range append(told, again...) {
 		if e.Number == 2 && (e.What != Granted || e.Entered != want) {
-			t.Errorf("%+v, want the print %d", e, want)
+			t.Errorf("%+v, want the fingerprint %d", e, want)
 		}
 	}
 	for _, change := range []func(*Operation){
@@ -371,11 +371,31 @@ func TestAGrantSaysWhatItIs(t *testing.T) {
 		func(o *Operation) { o.User = "eve" }, func(o *Operation) { o.Version, o.User = "a", "nn" }, func(o *Operation) { o.Retention++ },
 	} {
 		other := op
-		if change(&other); Print(Resource, 1, 1, &other) == want {
-			t.Errorf("%+v has the print of %+v", other, op)
+		if change(&other); Fingerprint(Resource, 1, 1, &other) == want {
+			t.Errorf("%+v has the fingerprint of %+v", other, op)
 		}
 	}
-	if Print(RW, 1, Whole, nil) == Print(RW, Whole, Whole, nil) || Print(Semaphore, 1, 2, nil) == Print(Semaphore, 1, 3, nil) || Print(Semaphore, 1, Whole, nil) == Print(RW, 1, Whole, nil) {
-		t.Error("two requests have one print")
+	if Fingerprint(RW, 1, Whole, nil) == Fingerprint(RW, Whole, Whole, nil) || Fingerprint(Semaphore, 1, 2, nil) == Fingerprint(Semaphore, 1, 3, nil) || Fingerprint(Semaphore, 1, Whole, nil) == Fingerprint(RW, 1, Whole, nil) {
+		t.Error("two requests have one fingerprint")
+	}
+}
+
+// C8: a table that grants nothing yet says so in its answer to a Carry, also when it is told again: it knows of the guest by reports alone.
+func TestACarryInTheQuietTime(t *testing.T) {
+	table := NewTable(Founding{Settles: ttl, Check: true})
+	table.Enter(thisTerm, 0)
+	for _, cmd := range []Command{onOnly(carry("ann", 1, 7)), carry("ann", 2, 7), carry("ann", 2, 7), onOnly(carry("bob", 1, 6))} {
+		events := table.Step(cmd, nil)
+		if e := events[len(events)-1]; e.Quiet != ttl {
+			t.Errorf("after %+v it is quiet for %v, want %v", cmd, e.Quiet, ttl)
+		}
+	}
+	table.Enter(thisTerm, ttl)
+	table.Step(Settle{Term: thisTerm}, nil)
+	for _, cmd := range []Command{carry("ann", 3, 7), onOnly(carry("bob", 2, 6))} {
+		events := table.Step(cmd, nil)
+		if e := events[len(events)-1]; e.Quiet != 0 {
+			t.Errorf("after %+v it is quiet for %v", cmd, e.Quiet)
+		}
 	}
 }

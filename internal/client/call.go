@@ -132,10 +132,10 @@ func (q *Request) Share() (weight, capacity int64) {
 	return shard.Whole, shard.Whole
 }
 
-// print returns the hash of what the request asks for.
-func (q *Request) print() uint64 {
+// fingerprint returns the hash of what the request asks for.
+func (q *Request) fingerprint() uint64 {
 	weight, capacity := q.Share()
-	return shard.Print(q.kind(), weight, capacity, q.Operation)
+	return shard.Fingerprint(q.kind(), weight, capacity, q.Operation)
 }
 
 // tag names a request of a guest. The zero tag names none.

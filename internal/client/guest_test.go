@@ -44,7 +44,7 @@ func unclaimed(request Send, carrier uint64, n int) message.Message {
 
 // printed is the word that what a guest has claimed is granted, and is this.
 func printed(request Send, token uint64, q Request) message.Message {
-	return told(request, message.Reply{Event: shard.Event{What: shard.Granted, Token: token, Entered: q.print()}, Revision: token})
+	return told(request, message.Reply{Event: shard.Event{What: shard.Granted, Token: token, Entered: q.fingerprint()}, Revision: token})
 }
 
 // visits returns the session of a guest that this node carries as number 6, in shard 0.
@@ -675,6 +675,55 @@ func TestWhatIsUnclaimedIsNotReported(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Promise: P42, C8: a table that grants nothing yet knows what a guest has by reports alone. So a node that carries the guest for the first time
+// may not know of everything, until the table grants.
+func TestWhatNobodyHasReported(t *testing.T) {
+	quiet := func(p Send, e shard.Event) message.Message {
+		e.Quiet = benchTTL
+		return told(p, message.Reply{Event: e, Revision: 7})
+	}
+	for _, tt := range []struct {
+		name  string
+		says  shard.Event
+		quiet bool
+		want  bool
+	}{
+		{"the table has a record", shard.Event{What: shard.Done, Token: 6}, true, true},
+		{"it has none", shard.Event{What: shard.Refused, Reason: shard.Lost}, true, true},
+		{"it grants", shard.Event{What: shard.Done, Token: 6}, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, 2)
+			b.hearsOf(1, nodeB, serves(benchTerm))
+			s := b.visits()
+			c := b.carries(1, s, true)
+			p := b.expect("2: carry gus")
+			says := told(p, message.Reply{Event: tt.says, Revision: 7})
+			if tt.quiet {
+				says = quiet(p, tt.says)
+			}
+			b.hearsOf(1, nodeB, says)
+			want := time.Duration(0)
+			if tt.want {
+				want = b.now + benchTTL
+			}
+			if got := b.client.UnsureUntil(s); !c.over || c.Err != nil || got > b.now != tt.want || tt.want && got != want {
+				t.Errorf("unsure until %v, want %v; %v, %v", got, want, c.over, c.Err)
+			}
+		})
+	}
+	t.Run("it was carried before", func(t *testing.T) {
+		b := newBench(t)
+		s := b.visits()
+		b.do(Generation{Shard: 0, Name: 2, Quiet: benchTTL})
+		b.takes()
+		b.hears(nodeB, of(2, serves(1)))
+		if b.hears(nodeB, of(2, quiet(b.expect("2: carry gus"), shard.Event{What: shard.Done, Token: 6}))); b.client.UnsureUntil(s) > b.now {
+			t.Error("the node is unsure of what it has reported")
+		}
+	})
 }
 
 // Promise: P42, C8: a place in a queue that is known by its tag alone is lost with the table, and the guest hears so.

@@ -185,7 +185,7 @@ func (l *lease) acknowledge(number uint64) {
 }
 
 // granted: the table has granted a Lock.
-func (l *lease) granted(c *Call, token, print uint64) {
+func (l *lease) granted(c *Call, token, fingerprint uint64) {
 	if c.fixing {
 		return // a repeated Granted
 	}
@@ -193,7 +193,7 @@ func (l *lease) granted(c *Call, token, print uint64) {
 		c.entered = token // it never waited: its place is where it was granted
 	}
 	if c.Hold == nil {
-		c.Hold = &Hold{Key: c.Request.Key, Token: token, request: c.Request, vague: c.Request.Claim && print != c.Request.print()}
+		c.Hold = &Hold{Key: c.Request.Key, Token: token, request: c.Request, vague: c.Request.Claim && fingerprint != c.Request.fingerprint()}
 		l.hold(c.Hold, c)
 	}
 }

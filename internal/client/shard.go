@@ -296,7 +296,7 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 			l.pulled(c, e.Token)
 		default:
 			c.stamp = max(c.stamp, e.Token)
-			c.Info.Ahead = e.Ahead // of a Carry
+			c.Info.Ahead, c.quietUntil = e.Ahead, s.client.now+e.Quiet // of a Carry
 			l.acknowledge(e.Number)
 			l.confirmed(c, nil)
 		}

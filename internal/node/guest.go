@@ -92,8 +92,16 @@ func (s *Session) hear(ctx context.Context, c *client.Call) (lease time.Duration
 	return s.Lease(), s.Err()
 }
 
+// Unsure returns for how much longer the guest may believe in something that this node does not know of, and so must not be told a lease as if
+// for all that it has: it was carried here while a shard had lost its table, and an earlier node of it may have ended before it could report. A
+// guest that names all that it believes in, in requests with Held, may be told one. Zero: the node knows of everything.
+func (s *Session) Unsure() (rest time.Duration) {
+	s.node.ask(func(l *shardLoop) { rest = max(0, l.client.UnsureUntil(s.life)-s.node.env.Now()) })
+	return rest
+}
+
 // Lease returns for how long a guest may believe in all that its session holds, and in its places in queues, from when it asked: its
-// own clock may be slow, and this node's fast (P1). Zero: the session has ended.
+// own clock may be slow, and this node's fast (P1). That is certain if Confirm has returned it. Zero: the session has ended.
 func (s *Session) Lease() (lease time.Duration) {
 	s.node.ask(func(l *shardLoop) { lease = l.client.LeaseOf(s.life, s.node.env.Now()) })
 	return lease
