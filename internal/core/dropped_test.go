@@ -136,3 +136,19 @@ func TestTheDroppedDoNotDisplaceTheNextMesh(t *testing.T) {
 		t.Errorf("it goes on from what c remembers: %+v", v)
 	}
 }
+
+// Promise: G1, C4: who is bound in a value counts among those that remember, and is no witness against the one that has accepted it.
+// Method: of two, both remember, and a has the next list, without b. b calls, accepts the value alone, and calls again.
+func TestWhoIsBoundIsNoWitness(t *testing.T) {
+	c := started(t, "ab")
+	call := c.begins("a", "ab")
+	first := c.roll(call, 1, 2)
+	first = c.decide(first, must(first.SetMaxTTL(time.Hour))(t), 1, 2)
+	c.at["a"].SetList([]string{"a", "c"})
+	call.Ballot = Ballot{8, 2}
+	c.accept(c.value(call, 1, 2), 2)
+	call.Ballot.Round = 9
+	if v := c.value(call, 1, 2); v.Params != first.Params {
+		t.Errorf("what was decided is lost: %+v", v)
+	}
+}

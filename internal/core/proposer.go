@@ -319,11 +319,11 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 // outlived reports whether all that remember the generation of some of these tables may have been dropped from the list since: those that
 // answer and do not remember it have none of their entries on their lists. Then the mesh may have gone on without them, and all of it
 // have forgotten. A raise of MaxTTL that was in force by then is one of which the tables do not know: see Table.Raise. An incarnation that is
-// bound and has not learned of it counts as one that remembers: no raise comes into force before it has.
+// bound, and has not learned of it, counts as one that remembers: no raise comes into force before it has.
 func (c Call) outlived(tables []*Table, roll Ballot, answers []Report) bool {
 	remembers := func(r Report) bool {
 		binds := func(t *Table) bool { return t.Stamp.Roll == roll && slices.Contains(t.Bound(), r.Node) }
-		return r.RollAt == roll || r.Table != nil && r.Table.Stamp.Roll == roll || r.Table == nil && slices.ContainsFunc(tables, binds)
+		return r.RollAt == roll || r.Table != nil && r.Table.Stamp.Roll == roll || slices.ContainsFunc(tables, binds)
 	}
 	others := slices.DeleteFunc(slices.Clone(answers), func(r Report) bool { return r.Node == 0 || remembers(r) })
 	for i, r := range answers {
