@@ -36,7 +36,23 @@ func (g *guests) elect(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	})
 }
 
-// lead proclaims some words, often without waiting for the answer.
+// candidate campaigns for the same leadership as those of the other hosts, again and again, as a program does whose processes are equal.
+func (g *guests) candidate(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	for !g.quiet() && simulate.Sleep(ctx, upTo(chance, ttl/4)) == nil {
+		wait, cancel := simulate.WithTimeout(ctx, ttl+upTo(chance, 3*ttl))
+		_ = n.Election(contest).Lead(wait, g.word(chance), func(ctx context.Context, l *mesh.Leadership) error {
+			g.lead(ctx, l, chance)
+			return nil
+		})
+		cancel()
+	}
+}
+
+// contest is the election that the hosts' candidates and watchers have in common.
+const contest = "election/0"
+
+// lead proclaims some words, often without waiting for the answer. Some lead for longer than a lease lasts: what an observer is told may
+// have been so a lease ago.
 func (g *guests) lead(ctx context.Context, l *mesh.Leadership, chance *rand.Rand) {
 	for range chance.IntN(4) {
 		if simulate.Sleep(ctx, upTo(chance, ttl/4)) != nil || g.quiet() {
@@ -46,7 +62,11 @@ func (g *guests) lead(ctx context.Context, l *mesh.Leadership, chance *rand.Rand
 		_ = l.Proclaim(wait, g.word(chance))
 		cancel()
 	}
-	_ = simulate.Sleep(ctx, upTo(chance, ttl/4))
+	for left := upTo(chance, 3*ttl); left > 0 && !g.quiet(); left -= ttl / 8 {
+		if simulate.Sleep(ctx, min(left, ttl/8)) != nil {
+			return
+		}
+	}
 }
 
 // word is a value that no other leader has.
@@ -69,15 +89,15 @@ func (g *guests) observe(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	}
 }
 
-// watch observes the same election again and again. When the load is over, nobody leads any more, and it must come to see that.
+// watch observes the contest again and again. When the load is over, nobody leads any more, and it must come to see that.
 func (g *guests) watch(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	_ = simulate.Sleep(ctx, upTo(chance, ttl/4))
 	if !g.quiet() {
 		var cancel context.CancelFunc
-		ctx, cancel = simulate.WithTimeout(ctx, ttl)
+		ctx, cancel = simulate.WithTimeout(ctx, upTo(chance, 4*ttl)) // for longer than what is confirmed counts
 		defer cancel()
 	}
-	for s := range n.Election("election/0").Observe(ctx) {
+	for s := range n.Election(contest).Observe(ctx) {
 		if g.quiet() && s.Token == 0 && !s.Unknown {
 			return
 		}

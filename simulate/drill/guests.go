@@ -88,8 +88,10 @@ func (g *guests) arrive(ctx context.Context, l *simulate.Lockers, n *mesh.Node) 
 		return
 	}
 	if g.elects && g.each > 0 {
-		chance := rand.New(rand.NewPCG(w.Rand().Uint64(), math.MaxUint64-1))
-		l.Beside(ctx, "watcher", func(ctx context.Context) { g.watch(ctx, n, chance) })
+		watches := rand.New(rand.NewPCG(w.Rand().Uint64(), math.MaxUint64-1))
+		l.Beside(ctx, "watcher", func(ctx context.Context) { g.watch(ctx, n, watches) })
+		stands := rand.New(rand.NewPCG(w.Rand().Uint64(), math.MaxUint64-2))
+		l.Go(ctx, "candidate", func(ctx context.Context) { g.candidate(ctx, n, stands) })
 	}
 	for i := range g.each {
 		chance := rand.New(rand.NewPCG(w.Rand().Uint64(), uint64(i)))
