@@ -373,3 +373,35 @@ func ExampleNode_SetMaxTTL() {
 	// too long: true
 	// 1m0s 1m0s
 }
+
+// A program that cannot say whether its work has stopped does not release: the key stays locked until the lease ends.
+func ExampleSession_Abandon() {
+	node, err := mesh.Solo(mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx := context.Background()
+
+	session, err := node.NewSession(ctx, mesh.WithTTL(time.Second))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lock, err := session.Lock(ctx, "orders/42")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	session.Abandon()
+	fmt.Println("lost:", errors.Is(lock.Err(), mesh.ErrLost))
+	_, err = node.TryLock(ctx, "orders/42")
+	fmt.Println("still locked:", errors.Is(err, mesh.ErrLocked))
+	next, err := node.Lock(ctx, "orders/42") // waits for up to a second
+	fmt.Println("free later:", err == nil && next.Token() > lock.Token())
+	// Output:
+	// lost: true
+	// still locked: true
+	// free later: true
+}

@@ -85,6 +85,16 @@ func (s *Session) Close(ctx context.Context) error {
 	return s.inner.Close(ctx)
 }
 
+// Abandon ends the session as if its lease were lost: its locks, operations and uses are ErrLost, and their contexts have
+// ended when Abandon returns. Nothing is released. The keys are free when their leases end, within [Session.TTL], except those with
+// [MaxHold], which are released at once. It is for a program that gives up and does not know that its work has stopped. It waits for no
+// other node. If the session has ended, Abandon does nothing.
+func (s *Session) Abandon() {
+	if !s.isZero() {
+		s.inner.Abandon()
+	}
+}
+
 // Lock waits until key is granted exclusively, and returns the lock.
 //
 // A key is 1 to 1024 bytes, any bytes. Callers are served in the order in which their

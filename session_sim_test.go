@@ -334,6 +334,62 @@ func TestCloseOfASessionThatIsCutOff(t *testing.T) {
 	w.check(w.unlock("c", next, time.Second))
 }
 
+// An abandoned session's locks are over for their holder at once, and for others when the lease ends.
+func TestAnAbandonedSession(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 18}, trialTTL, 3)
+	blocked := w.lock("c", "blocked")
+	var s *mesh.Session
+	var plain, fixed *mesh.Lock
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		var err error
+		s, err = n.NewSession(ctx)
+		w.check(err)
+		plain, err = s.Lock(ctx, "plain")
+		w.check(err)
+		fixed, err = s.Lock(ctx, "fixed", mesh.MaxHold(trialTTL))
+		w.check(err)
+	})
+	queued := w.begin("a", func(ctx context.Context, _ *mesh.Node) {
+		if _, err := s.Lock(ctx, "blocked"); !errors.Is(err, mesh.ErrLost) {
+			t.Errorf("Lock of a session that is abandoned meanwhile = %v, want ErrLost", err)
+		}
+	})
+	w.pass(100 * time.Millisecond)
+	held := plain.Context()
+	start := w.Now()
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		s.Abandon()
+		for _, l := range []*mesh.Lock{plain, fixed} {
+			if !errors.Is(l.Err(), mesh.ErrLost) || !closed(l.Lost()) {
+				t.Errorf("%s: %v, want ErrLost", l.Key(), l.Err())
+			}
+		}
+		if !errors.Is(context.Cause(held), mesh.ErrLost) || !errors.Is(s.Err(), mesh.ErrLost) || !closed(s.Done()) {
+			t.Errorf("context %v, session %v", context.Cause(held), s.Err())
+		}
+		s.Abandon()
+		w.check(s.Close(ctx))
+		if _, err := s.Lock(ctx, "other"); !errors.Is(err, mesh.ErrLost) {
+			t.Errorf("Lock of an abandoned session = %v, want ErrLost", err)
+		}
+	})
+	queued()
+	w.check(w.unlock("c", blocked, time.Second))
+	w.between("all this took", w.Now()-start, 0, 100*time.Millisecond)
+	w.pass(100 * time.Millisecond)
+	if !w.free("b", "fixed") {
+		t.Error("the lock of fixed length was not released")
+	}
+	next := w.lock("c", "plain")
+	w.between("granted after", w.Now()-start, sure(trialTTL)*2/3-200*time.Millisecond, trialTTL+time.Second)
+	w.check(w.unlock("c", next, time.Second))
+	if !w.free("b", "blocked") {
+		t.Error("the abandoned session's place in the queue stayed")
+	}
+	(*mesh.Session)(nil).Abandon()
+	(&mesh.Session{}).Abandon()
+}
+
 func TestCloseOfANode(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 17}, trialTTL, 3)
 	key := w.ledBy("b")

@@ -149,6 +149,19 @@ func (s *Session) Close(ctx context.Context) error {
 	return err
 }
 
+// Abandon ends the session as if its lease were lost (P9), and returns once the beliefs of its holders have ended. Nothing
+// is sent: what is held lapses with the leases, except holds of fixed length, which are released.
+func (s *Session) Abandon() {
+	if !s.life.End(fault.ErrLost) {
+		return
+	}
+	s.over()
+	p := s.node.env.NewParker()
+	if s.node.shards.post(func(l *shardLoop) { l.step(client.LoseSession{Session: s.life}); p.Unpark() }) {
+		p.Park(context.Background(), env.Never) // the loop is quick
+	}
+}
+
 // lose ends a user's session that lost a lease in one shard, in all others (P9).
 func (s *Session) lose() {
 	if s.life.End(fault.ErrLost) {
