@@ -49,25 +49,47 @@ func unwraps(t *testing.T, what string, err, want error) {
 	}
 }
 
+// patience returns a context that ends before the test's process would.
+func patience(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // soon fails unless over is closed in time.
 func soon(t *testing.T, what string, over <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-over:
-	case <-time.After(20 * time.Second):
+	case <-time.After(10 * time.Second):
 		t.Fatalf("%s: it goes on", what)
 	}
 }
 
-// begin runs a call, and returns a channel that gets its result.
-func begin(call func() error) <-chan error {
-	result := make(chan error, 1)
-	go func() { result <- call() }()
-	return result
+// begin runs a call, and returns a function that waits for its result.
+func begin(t *testing.T, call func() error) (result func() error) {
+	var err error
+	over := make(chan struct{})
+	go func() { err = call(); close(over) }()
+	return func() error {
+		t.Helper()
+		soon(t, "a call", over)
+		return err
+	}
+}
+
+// moreThan waits until the node has asked for more than so many locks.
+func moreThan(t *testing.T, n *mesh.Node, asked uint64) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); n.Stats().Acquires <= asked; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no call begins")
+		}
+	}
 }
 
 func TestMutexesOfTwoSessions(t *testing.T) {
-	ctx := t.Context()
+	ctx := patience(t)
 	n := solo(t)
 	m1 := concurrency.NewMutex(session(t, n), "job")
 	m2 := concurrency.NewMutex(session(t, n), "job")
@@ -89,9 +111,9 @@ func TestMutexesOfTwoSessions(t *testing.T) {
 	if owner.Key != m1.Key() || owner.CreateRevision != m1.Header().Revision || owner.CreateRevision < 1 {
 		t.Errorf("IsOwner = %+v, key %q, header %+v", owner, m1.Key(), m1.Header())
 	}
-	waits := begin(func() error { return m2.Lock(ctx) })
+	waits := begin(t, func() error { return m2.Lock(ctx) })
 	is(t, "Unlock", m1.Unlock(ctx), nil)
-	is(t, "Lock of the other", <-waits, nil)
+	is(t, "Lock of the other", waits(), nil)
 	is(t, "Err after Unlock", owner.Err(), concurrency.ErrLockReleased)
 	is(t, "a second Unlock", m1.Unlock(ctx), concurrency.ErrLockReleased)
 	if m1.Key() != "" || m2.Header().Revision <= owner.CreateRevision || m1.Header().Revision != owner.CreateRevision {
@@ -110,7 +132,7 @@ func TestMutexesOfTwoSessions(t *testing.T) {
 
 // A session that holds the lock locks its other mutexes at once. The lock is released with the last of them.
 func TestMutexesOfOneSession(t *testing.T) {
-	ctx := t.Context()
+	ctx := patience(t)
 	n := solo(t)
 	s := session(t, n)
 	one, two := concurrency.NewMutex(s, "job"), concurrency.NewMutex(s, "job")
@@ -142,7 +164,7 @@ func TestMutexesOfOneSession(t *testing.T) {
 
 // Of two calls of one session that wait for a lock, both get it when the session gets it; and one goes on when the other gives up.
 func TestCallsOfOneSessionWaitTogether(t *testing.T) {
-	ctx := t.Context()
+	ctx := patience(t)
 	n := solo(t)
 	s := session(t, n)
 	holder := concurrency.NewMutex(session(t, n), "job")
@@ -152,24 +174,23 @@ func TestCallsOfOneSessionWaitTogether(t *testing.T) {
 		asked := n.Stats().Acquires
 		firstCtx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		waits := begin(func() error { return first.Lock(firstCtx) })
-		for n.Stats().Acquires == asked {
-			time.Sleep(time.Millisecond)
-		}
-		waits2 := begin(func() error { return second.Lock(ctx) })
+		waits := begin(t, func() error { return first.Lock(firstCtx) })
+		moreThan(t, n, asked)
+		waits2 := begin(t, func() error { return second.Lock(ctx) })
+		time.Sleep(20 * time.Millisecond) // if the second has not begun by then, the test shows less, and passes
 		is(t, "TryLock meanwhile", concurrency.NewMutex(s, "job").TryLock(ctx), concurrency.ErrLocked)
 		ended, end := context.WithCancel(ctx)
-		third := begin(func() error { return concurrency.NewMutex(s, "job").Lock(ended) })
+		third := begin(t, func() error { return concurrency.NewMutex(s, "job").Lock(ended) })
 		end()
-		unwraps(t, "a third", <-third, context.Canceled)
+		unwraps(t, "a third", third(), context.Canceled)
 		if givesUp {
 			cancel()
-			unwraps(t, "the first", <-waits, context.Canceled)
+			unwraps(t, "the first", waits(), context.Canceled)
 		}
 		is(t, "Unlock", holder.Unlock(ctx), nil)
-		is(t, "the second", <-waits2, nil)
+		is(t, "the second", waits2(), nil)
 		if !givesUp {
-			is(t, "the first", <-waits, nil)
+			is(t, "the first", waits(), nil)
 			is(t, "Unlock of the first", first.Unlock(ctx), nil)
 		}
 		is(t, "TryLock of the holder", holder.TryLock(ctx), concurrency.ErrLocked)
@@ -180,7 +201,7 @@ func TestCallsOfOneSessionWaitTogether(t *testing.T) {
 
 // Calls that wait when their session ends do not wait any longer.
 func TestASessionThatEndsWhileACallWaits(t *testing.T) {
-	ctx := t.Context()
+	ctx := patience(t)
 	n := solo(t)
 	holder := concurrency.NewMutex(session(t, n), "job")
 	is(t, "Lock", holder.Lock(ctx), nil)
@@ -190,16 +211,14 @@ func TestASessionThatEndsWhileACallWaits(t *testing.T) {
 	} {
 		s := session(t, n)
 		asked := n.Stats().Acquires
-		waits := []<-chan error{
-			begin(func() error { return concurrency.NewMutex(s, "job").Lock(ctx) }),
-			begin(func() error { return concurrency.NewMutex(s, "job").Lock(ctx) }),
+		waits := []func() error{
+			begin(t, func() error { return concurrency.NewMutex(s, "job").Lock(ctx) }),
+			begin(t, func() error { return concurrency.NewMutex(s, "job").Lock(ctx) }),
 		}
-		for n.Stats().Acquires == asked {
-			time.Sleep(time.Millisecond)
-		}
+		moreThan(t, n, asked)
 		end(s)
 		for _, w := range waits {
-			is(t, what, <-w, concurrency.ErrSessionExpired)
+			is(t, what, w(), concurrency.ErrSessionExpired)
 		}
 		is(t, "TryLock after "+what, concurrency.NewMutex(s, "job").TryLock(ctx), concurrency.ErrSessionExpired)
 	}
@@ -207,7 +226,7 @@ func TestASessionThatEndsWhileACallWaits(t *testing.T) {
 }
 
 func TestWrongInputToAMutex(t *testing.T) {
-	ctx := t.Context()
+	ctx := patience(t)
 	s := session(t, solo(t))
 	for what, name := range map[string]string{"an empty name": "", "a long name": strings.Repeat("x", 1025)} {
 		m := concurrency.NewMutex(s, name)
@@ -286,7 +305,7 @@ func panics(t *testing.T, what string, f func(), want error) {
 
 // The methods of one mutex may be called by many goroutines.
 func TestAMutexOfManyGoroutines(t *testing.T) {
-	ctx := t.Context()
+	ctx := patience(t)
 	n := solo(t)
 	s := session(t, n)
 	m, other := concurrency.NewMutex(s, "job"), concurrency.NewMutex(s, "job")

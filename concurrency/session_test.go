@@ -49,7 +49,7 @@ func TestSessionOptions(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	ctx := t.Context()
+	ctx := patience(t)
 	n := solo(t)
 	s := session(t, n)
 	m := concurrency.NewMutex(s, "job")
@@ -80,10 +80,26 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// The locks of a session that was orphaned are free when the lease ends, and not before.
+func TestOrphan(t *testing.T) {
+	ctx := patience(t)
+	n := solo(t)
+	s := session(t, n, concurrency.WithTTL(1))
+	m, other := concurrency.NewMutex(s, "job"), concurrency.NewMutex(session(t, n), "job")
+	is(t, "Lock", m.Lock(ctx), nil)
+	s.Orphan()
+	soon(t, "Done", s.Done())
+	is(t, "Err", m.IsOwner().Err(), concurrency.ErrSessionExpired)
+	is(t, "TryLock of another session", other.TryLock(ctx), concurrency.ErrLocked)
+	is(t, "Close", s.Close(), nil)
+	is(t, "TryLock after Close", other.TryLock(ctx), concurrency.ErrLocked)
+	is(t, "Lock of another session", other.Lock(ctx), nil)
+}
+
 // The end of its context orphans a session: its locks are free when the lease ends, and not before.
 func TestTheContextOfASession(t *testing.T) {
 	type key struct{}
-	ctx := t.Context()
+	ctx := patience(t)
 	n := solo(t)
 	own, cancel := context.WithCancel(context.WithValue(ctx, key{}, "value"))
 	defer cancel()
