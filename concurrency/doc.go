@@ -1,6 +1,6 @@
-// Package concurrency has the shape of etcd's package go.etcd.io/etcd/client/v3/concurrency: sessions, mutexes and lockers of the same
-// names, on a node of a mesh in place of a client of etcd. It is for programs that were written for etcd. New programs have more of
-// package mesh itself, where a lock is a value with a context of its own.
+// Package concurrency has the shape of etcd's package go.etcd.io/etcd/client/v3/concurrency: sessions, mutexes, lockers and elections
+// of the same names, on a node of a mesh in place of a client of etcd. It is for programs that were written for etcd. New programs have
+// more of package mesh itself, where a lock is a value with a context of its own.
 //
 // # Moving a program
 //
@@ -24,8 +24,10 @@
 //	}
 //	defer m.Unlock(ctx)
 //
-// Types of etcd's client that a program names have their counterparts here: clientv3.LeaseID is [LeaseID], clientv3.Cmp is [Cmp], and
-// etcdserverpb.ResponseHeader is [ResponseHeader].
+// Close of a node that keeps locks for others is like a crash of one of etcd's servers: such a process ends with [mesh.Node.Leave].
+//
+// Types of etcd's client that a program names have their counterparts here: clientv3.LeaseID is [LeaseID], clientv3.Cmp is [Cmp],
+// clientv3.GetResponse is [GetResponse], mvccpb.KeyValue is [KeyValue], and etcdserverpb.ResponseHeader is [ResponseHeader].
 //
 // # What a session does otherwise
 //
@@ -54,13 +56,29 @@
 //     ErrLocked, ErrSessionExpired and ErrLockReleased are returned as they are.
 //   - [Mutex.TryLock] may return mesh.ErrQuiet, after the whole core has restarted: nobody need hold the lock, but it is not granted yet.
 //   - [Mutex.IsOwner] is no part of a transaction, as a mesh keeps no data: see [Cmp].
-//   - [Mutex.Key] of a mutex that is not locked is "", and never "\x00".
+//   - [Mutex.Key] ends with the fencing token, not with the lease's number. That of a mutex that is not locked is "", and never "\x00".
 //   - A mutex may be used by several goroutines.
+//
+// # What an election does otherwise
+//
+//   - Its name is a key of the mesh, which cannot be a mutex at the same time: mesh.ErrCapacityMismatch.
+//   - A value has at most 4096 bytes.
+//   - [Election.Campaign] never returns nil to a session that has expired while it waited. In etcd it may.
+//   - If the session leads already, and Campaign cannot proclaim the value, it goes on leading. In etcd it resigns then.
+//   - [Election.Resign] says if the leadership was lost: ErrElectionNotLeader. In etcd it returns nil then.
+//   - [Election.Key] ends with the fencing token, not with the lease's number. It is "" until the session leads, and once it does
+//     not lead any more.
+//   - [ResumeElection] goes on with a leadership of the same session only. A process that starts again campaigns anew.
+//   - [Election.Observe] ends with its context or the node, and with nothing else. It does not end if the mesh cannot be reached: while
+//     nobody can say who leads, it sends nothing.
+//   - [KeyValue].Lease is zero for the leader of another session. [KeyValue].ModRevision orders the values of one leader, and
+//     CreateRevision the leaders.
+//   - [Election.Leader] may return mesh.ErrQuiet, as TryLock may.
 //
 // # What is not here
 //
 // Transactions (STM and its like) need data that lasts, and the methods of clientv3.Client are not those of a node.
 //
-// This package uses goroutines and channels of its own where several goroutines share a session, or [WithContext] is given: such programs
-// do not run in a simulated world.
+// This package uses goroutines and channels of its own for Observe, for [WithContext], and where several goroutines share a session: such
+// programs do not run in a simulated world.
 package concurrency

@@ -162,3 +162,95 @@ func ExampleSession_Orphan() {
 	// concurrency: the mutex is locked by another session
 	// <nil> true
 }
+
+// The first session that campaigns leads. When it resigns, the next one does.
+func ExampleElection_Campaign() {
+	node, err := mesh.Solo()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+	ctx := context.Background()
+	var elections []*concurrency.Election
+	for range 2 {
+		s, err := concurrency.NewSession(node)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer s.Close()
+		elections = append(elections, concurrency.NewElection(s, "/my-election"))
+	}
+
+	fmt.Println("first:", elections[0].Campaign(ctx, "10.0.0.1"))
+	second := make(chan error)
+	go func() { second <- elections[1].Campaign(ctx, "10.0.0.2") }()
+	fmt.Println("first resigns:", elections[0].Resign(ctx))
+	fmt.Println("second:", <-second)
+	leader, err := elections[0].Leader(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("the leader is at %s\n", leader.Kvs[0].Value)
+	// Output:
+	// first: <nil>
+	// first resigns: <nil>
+	// second: <nil>
+	// the leader is at 10.0.0.2
+}
+
+func ExampleElection_Observe() {
+	node, err := mesh.Solo()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s, err := concurrency.NewSession(node)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	e := concurrency.NewElection(s, "/my-election")
+	leaders := e.Observe(ctx)
+
+	fmt.Println(e.Campaign(ctx, "10.0.0.1"))
+	fmt.Printf("%s\n", (<-leaders).Kvs[0].Value)
+	fmt.Println(e.Proclaim(ctx, "10.0.0.2"))
+	fmt.Printf("%s\n", (<-leaders).Kvs[0].Value)
+	// Output:
+	// <nil>
+	// 10.0.0.1
+	// <nil>
+	// 10.0.0.2
+}
+
+// Another part of the program goes on with a leadership of its session.
+func ExampleResumeElection() {
+	node, err := mesh.Solo()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+	ctx := context.Background()
+	s, err := concurrency.NewSession(node)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	if err := concurrency.NewElection(s, "/my-election").Campaign(ctx, "10.0.0.1"); err != nil {
+		log.Fatal(err)
+	}
+
+	leader, err := concurrency.NewElection(s, "/my-election").Leader(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	e := concurrency.ResumeElection(s, "/my-election", string(leader.Kvs[0].Key), leader.Kvs[0].CreateRevision)
+	fmt.Println(e.Resign(ctx))
+	_, err = e.Leader(ctx)
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// concurrency: there is no leader
+}

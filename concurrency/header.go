@@ -9,9 +9,9 @@ import (
 // ResponseHeader says when the mesh decided something. It has the fields of etcd's; a mesh has numbers for Revision only, and the
 // others are zero.
 type ResponseHeader struct {
-	ClusterId uint64
-	MemberId  uint64
-	Revision  int64 // the fencing token: see [mesh.Lock.Token]
+	ClusterId uint64 //lint:ignore ST1003 as in etcd
+	MemberId  uint64 //lint:ignore ST1003 as in etcd
+	Revision  int64  // the fencing token: see [mesh.Lock.Token]
 	RaftTerm  uint64
 }
 
@@ -22,22 +22,40 @@ type Cmp struct {
 	Key            string // see [Mutex.Key]
 	CreateRevision int64  // the fencing token
 
-	lock    *mesh.Lock
+	hold    *hold
 	session *Session
 }
 
 // Err returns nil while the condition holds, by the clock at this call; then ErrSessionExpired if the session has ended, else
 // ErrLockReleased. The zero Cmp is ErrLockReleased.
 func (c Cmp) Err() error {
-	if c.lock == nil {
+	if c.hold == nil {
 		return ErrLockReleased
 	}
-	err := c.lock.Err()
+	err := c.hold.Err()
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, mesh.ErrLost) || c.session.inner.Err() != nil:
+	case errors.Is(err, mesh.ErrLost) || c.session.inner.Err() != nil: // the locks of a session may end a moment after it
 		return ErrSessionExpired
+	case err != nil:
+		return ErrLockReleased
 	}
-	return ErrLockReleased
+	return nil
+}
+
+// GetResponse says who leads: see [Election.Leader]. It has the fields of etcd's.
+type GetResponse struct {
+	Header *ResponseHeader
+	Kvs    []*KeyValue // one
+	More   bool        // false
+	Count  int64       // of Kvs
+}
+
+// KeyValue is a leader. It has the fields of etcd's.
+type KeyValue struct {
+	Key            []byte // see [Election.Key]
+	CreateRevision int64  // the fencing token: larger than those of all leaders before
+	ModRevision    int64  // grows with each value of one leader
+	Version        int64  // 1 for the value of Campaign; grows with each that was proclaimed
+	Value          []byte
+	Lease          int64 // [Session.Lease], if the session that was asked is the leader; else zero
 }

@@ -3,7 +3,6 @@ package concurrency
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/lockmesh/mesh"
@@ -34,12 +33,14 @@ type Mutex struct {
 // is sent or checked yet.
 func NewMutex(s *Session, name string) *Mutex { return &Mutex{session: s, name: name} }
 
+func (m *Mutex) id() id { return id{locks, m.name} }
+
 func (m *Mutex) isZero() bool { return m == nil || m.session.isZero() }
 
 // enter notes that m is locked. The session's mutex is held.
 func (m *Mutex) enter(h *hold) {
 	h.mutexes[m] = true
-	m.hold, m.header = h, &ResponseHeader{Revision: int64(h.lock.Token())}
+	m.hold, m.header = h, &ResponseHeader{Revision: h.revision()}
 }
 
 // Lock waits until the session holds the lock, and returns nil; at once if it does already. On any error m stays as it
@@ -64,7 +65,18 @@ func (m *Mutex) take(ctx context.Context, try bool) error {
 	case m.isZero():
 		return ErrSessionExpired
 	}
-	return m.session.take(ctx, m, try)
+	_, err := m.session.take(ctx, request{id: m.id(), try: try, enter: m.enter, ask: func(ctx context.Context) (*hold, error) {
+		take := m.session.inner.Lock
+		if try {
+			take = m.session.inner.TryLock
+		}
+		l, err := take(ctx, m.name)
+		if err != nil {
+			return nil, err
+		}
+		return &hold{grant: l, release: l.Unlock, mutexes: make(map[*Mutex]bool)}, nil
+	}})
+	return err
 }
 
 // Unlock unlocks m. If no other mutex of the session has the lock, it is released: that is sent even if ctx has ended, and repeated
@@ -86,9 +98,9 @@ func (m *Mutex) Unlock(ctx context.Context) error {
 	if h == nil {
 		return ErrLockReleased
 	}
-	err := h.lock.Err() // not under the mutex: it may end contexts
+	err := h.Err() // not under the mutex: it may end contexts
 	if m.leave(h) {
-		if err = h.lock.Unlock(ctx); errors.Is(err, mesh.ErrUnconfirmed) {
+		if err = h.release(ctx); errors.Is(err, mesh.ErrUnconfirmed) {
 			return err
 		}
 		m.forget(h)
@@ -116,9 +128,7 @@ func (m *Mutex) leave(h *hold) (last bool) {
 		m.forgetLocked(h)
 		return false
 	}
-	if n := s.names[m.name]; n != nil && n.hold == h {
-		delete(s.names, m.name)
-	}
+	s.drop(m.id(), h)
 	return true
 }
 
@@ -135,8 +145,8 @@ func (m *Mutex) forgetLocked(h *hold) {
 	}
 }
 
-// locked returns the lock of m; nil if m is not locked.
-func (m *Mutex) locked() *mesh.Lock {
+// locked returns the hold of m; nil if m is not locked.
+func (m *Mutex) locked() *hold {
 	if m.isZero() {
 		return nil
 	}
@@ -145,27 +155,19 @@ func (m *Mutex) locked() *mesh.Lock {
 	if m.hold == nil || !m.hold.mutexes[m] {
 		return nil
 	}
-	return m.hold.lock
+	return m.hold
 }
 
-// Key returns the name under which the session has the lock, which is the mutex's name, a slash, and [Session.Lease] as a hexadecimal
-// number; "" if m is not locked.
-func (m *Mutex) Key() string {
-	if m.locked() == nil {
-		return ""
-	}
-	return m.key()
-}
-
-func (m *Mutex) key() string { return fmt.Sprintf("%s/%x", m.name, int64(m.session.lease)) }
+// Key returns the mutex's name, a slash, and the fencing token as a hexadecimal number; "" if m is not locked.
+func (m *Mutex) Key() string { return m.IsOwner().Key }
 
 // IsOwner returns the condition that the session still holds the lock as it did at this call.
 func (m *Mutex) IsOwner() Cmp {
-	l := m.locked()
-	if l == nil {
+	h := m.locked()
+	if h == nil {
 		return Cmp{}
 	}
-	return Cmp{Key: m.key(), CreateRevision: int64(l.Token()), lock: l, session: m.session}
+	return Cmp{Key: keyOf(m.name, h.revision()), CreateRevision: h.revision(), hold: h, session: m.session}
 }
 
 // Header returns the header of the last Lock or TryLock that succeeded; nil if there was none. Its Revision is a fencing token.

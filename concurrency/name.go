@@ -3,56 +3,91 @@ package concurrency
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/lockmesh/mesh"
 )
 
-// name is what a session knows of one name. The session's mutex guards it.
+// id names what a session can hold.
+type id struct {
+	kind kind
+	name string
+}
+
+type kind uint8
+
+const (
+	locks kind = iota
+	elections
+)
+
+// name is what a session knows of one id. The session's mutex guards it.
 type name struct {
-	hold *hold // nil: the session does not hold the name
+	hold *hold // nil: the session does not hold it
 	call *call // nil: the session does not ask for it
 }
 
-// hold is a name's lock, which all mutexes of the session share that have locked the name since it was granted.
+// hold is a lock or a leadership of a session.
 type hold struct {
-	lock    *mesh.Lock
-	mutexes map[*Mutex]bool // those that are not unlocked
+	grant
+	release func(context.Context) error // Unlock or Resign
+	leader  *mesh.Leadership            // nil: a lock
+	mutexes map[*Mutex]bool             // those of the session that have locked the lock and are not unlocked
 }
 
-// call is a request for a name's lock that is under way. A session has at most one for each name: a second one would wait for the
-// lock that the first one gets.
+// revision returns the fencing token.
+func (h *hold) revision() int64 { return int64(h.Token()) }
+
+// keyOf returns the key of a lock, or of a leader, in the form of etcd's.
+func keyOf(name string, revision int64) string { return fmt.Sprintf("%s/%x", name, revision) }
+
+// grant is a mesh.Lock or a mesh.Leadership.
+type grant interface {
+	Err() error
+	Token() uint64
+}
+
+// call is a request that is under way. A session has at most one for each id: a second one would wait for what the first one gets.
 type call struct {
 	try  bool
 	over chan struct{} // closed at the end
 }
 
-// take locks a name for m: it joins the hold of the session if there is one, else acquires it.
-func (s *Session) take(ctx context.Context, m *Mutex, try bool) error {
+// request is what a mutex or an election asks of its session.
+type request struct {
+	id    id
+	try   bool
+	ask   func(context.Context) (*hold, error) // asks the mesh
+	enter func(*hold)                          // notes what the session holds; with the session's mutex held
+}
+
+// take joins the hold of the session if there is one, else acquires one.
+func (s *Session) take(ctx context.Context, r request) (joined bool, err error) {
 	for {
 		if s.inner.Err() != nil {
-			return ErrSessionExpired
+			return false, ErrSessionExpired
 		}
 		if err := ctx.Err(); err != nil {
-			return err
+			return false, err
 		}
 		s.mu.Lock()
-		n := s.names[m.name]
+		n := s.names[r.id]
 		switch {
 		case n == nil:
-			c := &call{try, make(chan struct{})}
-			s.names[m.name] = &name{call: c}
+			c := &call{r.try, make(chan struct{})}
+			s.names[r.id] = &name{call: c}
 			s.mu.Unlock()
-			return s.acquire(ctx, m, c)
+			return false, s.acquire(ctx, r, c)
 		case n.hold != nil:
 			h := n.hold
 			s.mu.Unlock()
-			joined, err := s.join(h, m)
+			joined, err := s.join(h, r)
 			if joined || err != nil {
-				return err
+				return joined, err
 			}
-		case try && !n.call.try:
+		case r.try && !n.call.try:
 			s.mu.Unlock()
-			return ErrLocked // it may wait for long
+			return false, ErrLocked // it may wait for long
 		default:
 			over := n.call.over
 			s.mu.Unlock()
@@ -65,23 +100,18 @@ func (s *Session) take(ctx context.Context, m *Mutex, try bool) error {
 	}
 }
 
-// acquire asks the mesh for the lock, as the call c of the session.
-func (s *Session) acquire(ctx context.Context, m *Mutex, c *call) error {
-	take := s.inner.Lock
-	if c.try {
-		take = s.inner.TryLock
-	}
-	l, err := take(ctx, m.name)
+// acquire asks the mesh, as the call c of the session.
+func (s *Session) acquire(ctx context.Context, r request, c *call) error {
+	h, err := r.ask(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(c.over)
 	if err != nil {
-		delete(s.names, m.name)
+		delete(s.names, r.id)
 		return s.failed(err)
 	}
-	h := &hold{lock: l, mutexes: make(map[*Mutex]bool)}
-	s.names[m.name] = &name{hold: h}
-	m.enter(h)
+	s.names[r.id] = &name{hold: h}
+	r.enter(h)
 	return nil
 }
 
@@ -90,23 +120,35 @@ func (s *Session) failed(err error) error {
 	switch {
 	case errors.Is(err, mesh.ErrLocked):
 		return ErrLocked
-	case (errors.Is(err, mesh.ErrLost) || errors.Is(err, mesh.ErrClosed)) && s.inner.Err() != nil:
+	case errors.Is(err, mesh.ErrNoLeader):
+		return ErrElectionNoLeader
+	case isOver(err) && s.inner.Err() != nil:
 		return ErrSessionExpired
 	}
 	return err
 }
 
-// join makes m one of the mutexes that share h. It reports false without an error if h has been released.
-func (s *Session) join(h *hold, m *Mutex) (bool, error) {
-	held := h.lock.Err() // not under the mutex: it may end contexts
+// isOver reports whether err says that a lock, a leadership or a session has ended.
+func isOver(err error) bool { return errors.Is(err, mesh.ErrLost) || errors.Is(err, mesh.ErrClosed) }
+
+// join enters h. It reports false without an error if h has been released.
+func (s *Session) join(h *hold, r request) (bool, error) {
+	held := h.Err() // not under the mutex: it may end contexts
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch n := s.names[m.name]; {
+	switch n := s.names[r.id]; {
 	case n == nil || n.hold != h:
 		return false, nil
 	case held != nil:
 		return false, ErrSessionExpired
 	}
-	m.enter(h)
+	r.enter(h)
 	return true, nil
+}
+
+// drop forgets h, which is about to be released. The session's mutex is held.
+func (s *Session) drop(i id, h *hold) {
+	if n := s.names[i]; n != nil && n.hold == h {
+		delete(s.names, i)
+	}
 }

@@ -15,7 +15,7 @@ import (
 // LeaseID numbers a [Session].
 type LeaseID int64
 
-// Session is a contender for locks. Its locks are lost together, when its lease ends. A zero or nil Session behaves like one that
+// Session is a contender for locks and elections. What it holds is lost together, when its lease ends. A zero or nil Session behaves like one that
 // has ended.
 type Session struct {
 	node  *mesh.Node
@@ -25,7 +25,7 @@ type Session struct {
 	stop  func() bool     // forget ctx
 
 	mu    sync.Mutex
-	names map[string]*name // of the locks that the session holds or asks for
+	names map[id]*name // what the session holds or asks for
 }
 
 // NewSession returns a session of node, with a lease of its own. It waits until a node of [mesh.Start] can serve, and else for
@@ -58,8 +58,8 @@ func NewSession(node *mesh.Node, opts ...SessionOption) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{
-		node: node, inner: inner, ctx: o.ctx, names: make(map[string]*name),
-		lease: 1 + LeaseID(rand.Int64N(math.MaxInt64)), // only for names: nothing goes wrong if two are equal
+		node: node, inner: inner, ctx: o.ctx, names: make(map[id]*name),
+		lease: 1 + LeaseID(rand.Int64N(math.MaxInt64)), // nothing goes wrong if two are equal
 	}
 	s.stop = context.AfterFunc(o.ctx, inner.Abandon)
 	return s, nil
@@ -75,7 +75,7 @@ func (s *Session) Client() *mesh.Node {
 	return s.node
 }
 
-// Lease returns the session's number, from 1 on, drawn at random. It is a part of [Mutex.Key], and of no other use.
+// Lease returns the session's number, from 1 on, drawn at random. It is not known to other sessions.
 func (s *Session) Lease() LeaseID {
 	if s.isZero() {
 		return 0

@@ -15,6 +15,7 @@ import (
 
 func TestSessionOptions(t *testing.T) {
 	n := solo(t)
+	var none context.Context
 	for what, tt := range map[string]struct {
 		opts []concurrency.SessionOption
 		says string
@@ -24,7 +25,7 @@ func TestSessionOptions(t *testing.T) {
 		"etcd's default":   {[]concurrency.SessionOption{concurrency.WithTTL(60)}, "mesh.WithMaxTTL"},
 		"ages":             {[]concurrency.SessionOption{concurrency.WithTTL(math.MaxInt)}, "mesh.WithMaxTTL"},
 		"no option":        {[]concurrency.SessionOption{concurrency.WithTTL(2), nil}, "option 2"},
-		"no context":       {[]concurrency.SessionOption{concurrency.WithContext(nil)}, "a context"}, //nolint:staticcheck
+		"no context":       {[]concurrency.SessionOption{concurrency.WithContext(none)}, "a context"},
 	} {
 		s, err := concurrency.NewSession(n, tt.opts...)
 		if s != nil || !errors.Is(err, mesh.ErrInvalidOption) || !strings.Contains(err.Error(), tt.says) {
