@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/concurrency"
 )
 
 func Example_etcdCalls() {
@@ -34,12 +35,36 @@ func Example_etcdCalls() {
 	fmt.Println("one token:", inner.Token() == lock.Token())
 	check(inner.Unlock(ctx))
 	fmt.Println("unlocked:", lock.Unlock(ctx))
+
+	election, value := node.Election("leader/importer"), []byte("10.0.0.7:80")
+	leadership, err := election.Campaign(ctx, value)
+	check(err)
+	value = []byte("10.0.0.7:81")
+	check(leadership.Proclaim(ctx, value))
+	state, err := election.Leader(ctx)
+	check(err)
+	fmt.Println("leader:", state.Node, string(state.Value), state.Token == leadership.Token())
+	for state := range election.Observe(ctx) {
+		fmt.Println("observed:", state.Node, string(state.Value))
+		break
+	}
+	check(leadership.Resign(ctx))
+	_, err = election.Leader(ctx)
+	fmt.Println("resigned:", errors.Is(err, mesh.ErrNoLeader))
+
+	day := "2026-08-01"
+	ran, err := node.Once(ctx, "report/"+day, 24*time.Hour, func(context.Context, *mesh.Operation) error { return nil })
+	fmt.Println("ran:", ran, err)
 	// Output:
 	// session: mesh: closed
 	// tried: true
 	// inside: true
 	// one token: true
 	// unlocked: <nil>
+	// leader: ann 10.0.0.7:81 true
+	// observed: ann 10.0.0.7:81
+	// resigned: true
+	// ran: true <nil>
 }
 
 func etcdLock(ctx context.Context, node *mesh.Node) error {
@@ -86,14 +111,9 @@ func Example_etcdTry() {
 }
 
 func etcdLead(ctx context.Context, node *mesh.Node) error {
-	for {
-		err := node.Do(ctx, "leader/importer", func(ctx context.Context, l *mesh.Lock) error {
-			return importAll(ctx, l.Token()) // leads until this returns
-		})
-		if !errors.Is(err, mesh.ErrLost) {
-			return err
-		} // the lease was lost: queue again
-	}
+	return node.Election("leader/importer").Lead(ctx, []byte("me"), func(ctx context.Context, l *mesh.Leadership) error {
+		return importAll(ctx, l.Token()) // ctx ends with the leadership
+	})
 }
 
 func Example_etcdLead() {
@@ -102,5 +122,28 @@ func Example_etcdLead() {
 	fmt.Println(etcdLead(context.Background(), node))
 	// Output:
 	// imported
+	// <nil>
+}
+
+func etcdSame(ctx context.Context, node *mesh.Node) error {
+	session, err := concurrency.NewSession(node, concurrency.WithTTL(10))
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	m := concurrency.NewMutex(session, "orders/42")
+	if err := m.Lock(ctx); err != nil {
+		return err
+	}
+	defer m.Unlock(context.WithoutCancel(ctx))
+	return charge(ctx, 42, uint64(m.Header().Revision)) // and watch session.Done(), as in etcd
+}
+
+func Example_etcdSame() {
+	node := solo()
+	defer node.Close()
+	fmt.Println(etcdSame(context.Background(), node))
+	// Output:
+	// charged order 42
 	// <nil>
 }

@@ -80,14 +80,9 @@ func Example_zookeeperWait() {
 }
 
 func zookeeperLead(ctx context.Context, node *mesh.Node) error {
-	for {
-		err := node.Do(ctx, "leader/importer", func(ctx context.Context, l *mesh.Lock) error {
-			return importAll(ctx, l.Token()) // ctx ends when leadership is lost
-		})
-		if !errors.Is(err, mesh.ErrLost) {
-			return err
-		} // as with autoRequeue
-	}
+	return node.Election("leader/importer").Lead(ctx, []byte("me"), func(ctx context.Context, l *mesh.Leadership) error {
+		return importAll(ctx, l.Token()) // ctx ends when leadership is lost
+	})
 }
 
 func Example_zookeeperLead() {
