@@ -91,6 +91,26 @@ func TestAGuestUsesTwoServers(t *testing.T) {
 	f.expect(0, "POST", "/unlock", lock("ann", "k"), "200 done")
 }
 
+// Promise: P42: a guest uses two servers at a time. It may have to ask again, but it is not told that it has lost what it holds.
+func TestAGuestUsesTwoServersAtATime(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	held := f.expect(0, "POST", "/lock", lock("ann", "k"), "200 running")
+	var asking sync.WaitGroup
+	for server := range 3 {
+		asking.Go(func() {
+			for range 20 {
+				a := f.ask(server, "GET", "/lock?node_id=ann&type=lock&resource_id=k", nil)
+				if a.String() != "503 moved" && (a.String() != "200 running" || a.Token != held.Token) {
+					t.Errorf("server %d: %v (%s), token %d", server, a, a.Error, a.Token)
+				}
+			}
+		})
+	}
+	asking.Wait()
+	f.expect(0, "POST", "/unlock", lock("ann", "k"), "200 done")
+}
+
 // A use that was made under a user's name through one server is ended through another one, and released by its name.
 func TestAUseIsReleasedThroughAnotherServer(t *testing.T) {
 	t.Parallel()

@@ -81,7 +81,10 @@ func (d *Desk) answer(ctx context.Context, name string, wait time.Duration, keys
 	var waits context.Context // of all attempts
 	for range attempts {
 		g, err := d.carry(ctx, name, ttl)
-		if err != nil {
+		switch {
+		case errors.Is(err, fault.ErrLost): // another node carried it at the same time
+			continue
+		case err != nil:
 			return 0, err
 		}
 		if waits == nil {
