@@ -322,6 +322,36 @@ func TestAnEarlierServerDoesNotAnswerFromMemory(t *testing.T) {
 	}
 }
 
+// Promise: P42, C8: a guest's server ends together with the table. The next one tells it no lease until it has named what it holds.
+func TestAGuestNamesWhatItHolds(t *testing.T) {
+	w, lock, token := visitedClients(t, 27)
+	w.Host("x").Crash()
+	w.losesTables()
+	w.at("y", func(ctx context.Context, n *mesh.Node) {
+		d := visit.New(bridge.NodeOf(n), visit.Config{TTL: func() (time.Duration, error) { return w.ttl, nil }, WithTimeout: simulate.WithTimeout})
+		looks := func() visit.Answer {
+			t.Helper()
+			a, err := d.Look(ctx, "gus", visit.Request{Request: lock})
+			w.check(err)
+			return a
+		}
+		if a := looks(); a.State != visit.None || a.Lease != 0 {
+			t.Errorf("it is told %+v", a)
+		}
+		if _, lease, err := d.Renew(ctx, "gus", nil); err != nil || lease != 0 {
+			t.Errorf("it does not say what it holds, and is told a lease of %v, %v", lease, err)
+		}
+		held := lock
+		held.Held = token
+		if all, lease, err := d.Renew(ctx, "gus", []client.Request{held}); err != nil || lease == 0 || all[0].State != visit.Running || all[0].Token != token {
+			t.Errorf("it says what it holds, and is told %+v, %v, %v", all, lease, err)
+		}
+		if a := looks(); a.State != visit.Running || a.Lease == 0 {
+			t.Errorf("afterwards it is told %+v", a)
+		}
+	})
+}
+
 // Promise: P42: a request that a guest takes back is out of the queue once that is confirmed, for each caller that takes it back.
 func TestAGuestTakesARequestBack(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 25}, 10*time.Second, 5)

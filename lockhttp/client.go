@@ -106,7 +106,7 @@ func (c *Client) Leave(ctx context.Context, r Request) error {
 
 // Renew renews the lease, and names all that the guest holds: so a server that knows nothing of it learns it.
 func (c *Client) Renew(ctx context.Context) (Renewal, error) {
-	q := renewing{NodeID: c.NodeID}
+	q := renewing{NodeID: c.NodeID, Locks: []Request{}}
 	c.mu.Lock()
 	for _, r := range c.held { // order-free: each is looked after alone
 		r.Try, r.WaitMS = false, 0

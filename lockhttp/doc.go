@@ -20,12 +20,16 @@
 // most, and comes only while they have a majority. If other servers take the guest away each time before one has answered, that is
 // 503 with the code moved.
 //
+// A lease_ms of zero, or none, extends nothing: an earlier lease ends when it was to end. So it is while a shard that has lost
+// its majority is quiet, and the guest has come to a server that cannot know all that it holds. A guest that names it all, by a POST
+// /renew with "locks", is told a lease at once.
+//
 // As long as one shard has no majority, no guest can move to another server, and new guests cannot come: 503 with the code no_quorum.
 //
 // # Not safe yet
 //
-// In one case two guests can believe that they hold one lock, and only their tokens tell which of them does: a guest moves, gives back
-// through its new server what it got through the earlier one, and within a lease of that the lock's shard loses its majority.
+// If a shard loses its majority less than a lease after a guest has moved to another server, that guest and another one can believe for
+// up to a lease that they hold one lock. Only their tokens tell which of them does. The cases are the limits in rule P42 of PROTOCOL.md.
 //
 // # Requests
 //
@@ -40,8 +44,9 @@
 //	DELETE /lock     leaves the queue; same parameters. Answer: State, "none", or "done" if it has ended before; 409 if it is running
 //	POST   /unlock   ends it: gives a lock back, or says that an operation has succeeded or, with "failed": true, that
 //	                 it has not. Body: Request. Answer: State, "done"
-//	POST   /renew    renews the lease. Body: node_id, and optionally "locks", Requests with their tokens, which are looked after as by
-//	                 GET /lock. If the shard and the server have both lost what they knew, a guest gets its locks back in this way. Answer: Renewal
+//	POST   /renew    renews the lease. Body: node_id, and optionally "locks": all that the guest holds, Requests with their tokens, which are
+//	                 looked after as by GET /lock. If the shard and the server have both lost what they knew, a guest gets its locks back in this
+//	                 way. Answer: Renewal
 //	POST   /release  ends the use of a resource that its user has. Body: node_id, resource_id, user
 //	GET    /refs     the users of a resource: ?resource_id=. Answer: Refs
 //	PUT    /locks/{key}  POST /lock of the type "lock", or another one: ?node_id= &type= &n= &capacity= &wait_ms=

@@ -169,16 +169,19 @@ func (h *handler) end(ctx context.Context, q Request, v visit.Request) (visit.An
 // renewing is the body of a POST /renew.
 type renewing struct {
 	NodeID string    `json:"node_id"`
-	Locks  []Request `json:"locks,omitempty"`
+	Locks  []Request `json:"locks"` // nil: the guest does not say what it holds
 }
 
-// parse checks a renewal, and returns what is asked about.
+// parse checks a renewal, and returns what is asked about: nil if the guest does not say what it holds.
 func (q *renewing) parse() ([]client.Request, *Error) {
 	if err := (&Request{NodeID: q.NodeID}).checkGuest(); err != nil {
 		return nil, err
 	}
 	if len(q.Locks) > maxLocks {
 		return nil, invalid("%d locks, want at most %d", len(q.Locks), maxLocks)
+	}
+	if q.Locks == nil {
+		return nil, nil
 	}
 	all := make([]client.Request, len(q.Locks))
 	for i, l := range q.Locks {

@@ -40,7 +40,8 @@ type Answer struct {
 	Holder  string      // Waiting: the name of one that holds it, as far as known
 	Users   []shard.Ref // with ErrInUse: those of the resource
 
-	// Lease is for how long the guest may believe in all that it has, from when it asked. It counts with an error, too; zero: unknown.
+	// Lease is for how long the guest may believe in all that it has, from when it asked. It counts with an error, too. Zero: it is not
+	// known here, and an earlier lease goes on as it was.
 	Lease time.Duration
 
 	hold *node.Hold // Running
@@ -117,7 +118,8 @@ func (d *Desk) End(ctx context.Context, name string, q Request, token uint64, fa
 }
 
 // Renew renews the guest's lease, and tells what has become of requests; None also if one was refused. Where the guest says that it holds
-// something (Held), and nobody else knows of that, a table that has lost what it knew takes its word (C8).
+// something (Held), and nobody else knows of that, a table that has lost what it knew takes its word (C8). With a nil all the guest
+// does not say what it has; else it has nothing else.
 func (d *Desk) Renew(ctx context.Context, name string, all []client.Request) (answers []Answer, lease time.Duration, err error) {
 	keys := make([]string, len(all))
 	for i := range all {
@@ -134,6 +136,9 @@ func (d *Desk) Renew(ctx context.Context, name string, all []client.Request) (an
 			if answers[i], err = g.reports(ctx, q); err != nil {
 				return nil, err
 			}
+		}
+		if all != nil {
+			g.named()
 		}
 		return func() bool {
 			for i := range answers {

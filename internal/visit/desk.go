@@ -69,7 +69,8 @@ func New(n *node.Node, cfg Config) *Desk {
 type gather func(ctx, waits context.Context, g *guest) (stands func() bool, err error)
 
 // answer answers a request of a guest about keys: it calls find, and confirms what that has found. Lease is for how long the guest may
-// believe in all that it has, from when it asked; it is not zero if the answer, or the error, is confirmed.
+// believe in all that it has, from when it asked. It is zero if the answer, or the error, is not confirmed, or if the guest may have something
+// that nobody here knows of.
 func (d *Desk) answer(ctx context.Context, name string, wait time.Duration, keys []string, find gather) (lease time.Duration, err error) {
 	ttl, err := d.cfg.TTL()
 	if err != nil {
@@ -124,6 +125,9 @@ func (g *guest) answer(ctx, waits context.Context, keys []string, find gather) (
 	}
 	if stands != nil && !stands() {
 		return 0, nil, errChanged
+	}
+	if !g.isSure() {
+		lease = 0
 	}
 	return lease, told, nil
 }

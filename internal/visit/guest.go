@@ -21,6 +21,7 @@ type guest struct {
 	requests map[id]*request
 	made     uint64 // how many requests it has made
 	sweepAt  int    // how many there may be before ends are forgotten
+	sure     bool   // the guest has nothing of which its node does not know
 }
 
 // id names a request of a guest.
@@ -48,6 +49,26 @@ func (g *guest) hasBegun() bool {
 
 // gone reports whether the guest is not carried here any more.
 func (g *guest) gone() bool { return g.hasBegun() && (g.err != nil || g.session.Err() != nil) }
+
+// named: the guest has named all that it has.
+func (g *guest) named() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sure = true
+}
+
+// isSure reports whether the guest has nothing of which its node does not know. It may have, if the earlier node ended together with the table
+// of a shard, until it has named all that it has, or cannot believe in it any more.
+func (g *guest) isSure() bool {
+	g.mu.Lock()
+	sure := g.sure
+	g.mu.Unlock()
+	if !sure && g.session.Unsure() == 0 {
+		sure = true
+		g.named()
+	}
+	return sure
+}
 
 // request is one request of a guest.
 type request struct {

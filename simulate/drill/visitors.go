@@ -127,16 +127,19 @@ func (v *visitor) told(w *simulate.World, g *guests, key string, gave int, a vis
 	}
 }
 
-// renews names what the visitor holds.
+// renews names what the visitor holds, unless it asks elsewhere as well: an answer may be on its way.
 func (v *visitor) renews(ctx context.Context, g *guests, d *visit.Desk) {
 	w := simulate.WorldOf(ctx)
 	v.hears(w, w.Now(), 0)
 	var all []client.Request
 	var gave []int
-	for key, token := range v.holds { // order-free: sorted below
-		q := visited(key)
-		q.Held = token
-		all = append(all, q)
+	if v.at == 1 {
+		all = []client.Request{}
+		for key, token := range v.holds { // order-free: sorted below
+			q := visited(key)
+			q.Held = token
+			all = append(all, q)
+		}
 	}
 	slices.SortFunc(all, func(q, o client.Request) int { return strings.Compare(q.Key, o.Key) })
 	for _, q := range all {
