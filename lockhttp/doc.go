@@ -21,15 +21,10 @@
 // 503 with the code moved.
 //
 // A lease_ms of zero, or none, extends nothing: an earlier lease ends when it was to end. So it is while a shard that has lost
-// its majority is quiet, and the guest has come to a server that cannot know all that it holds. A guest that names it all, by a POST
-// /renew with "locks", is told a lease at once.
+// its majority is quiet (P27 in PROTOCOL.md): its servers cannot know then what a guest holds. A guest that names it all with
+// its tokens, by a POST /renew with "locks", is told a lease at once. What it has not named seems to wait until the quiet time is over.
 //
 // As long as one shard has no majority, no guest can move to another server, and new guests cannot come: 503 with the code no_quorum.
-//
-// # Not safe yet
-//
-// If a shard loses its majority less than a lease after a guest has moved to another server, that guest and another one can believe for
-// up to a lease that they hold one lock. Only their tokens tell which of them does. The cases are the limits in rule P42 of PROTOCOL.md.
 //
 // # Requests
 //

@@ -42,10 +42,12 @@ func (l *lease) carryOf(c *Call, base shard.Call) shard.Carry {
 	return shard.Carry{Call: base, TTL: l.ttl, Guest: l.session.Guest, Carrier: l.session.carrier, Only: c.Only, Complete: l.complete}
 }
 
-// carries: the table has answered a Carry. If it grants nothing yet, it knows what the guest has by reports alone: what an earlier node that
-// is gone has asked for is not reported, unless the guest names it. The guest's belief in it is over when the table grants again.
+// carries: the table has answered a Carry. If it grants nothing yet, it knows what the guest has by reports alone. What an earlier node that
+// is gone has asked for is not reported, unless the guest names it; and what is reported by a node that has not heard yet that it was
+// overtaken, the guest may have given back. Both are over when the table grants: then all have reported, and nobody believes in anything
+// else.
 func (l *lease) carries(c *Call, err error) {
-	if c.Session != nil && !l.complete && !l.carried && (err == nil || c.Only) {
+	if !l.carried && (err == nil || c.Only) {
 		l.session.unsure = max(l.session.unsure, c.quietUntil)
 	}
 	switch {
@@ -322,7 +324,7 @@ func (c *Client) sendGuestsAway(why error) {
 // silent reports whether the lease is not to be renewed, as its guest was not heard since it was.
 func (l *lease) silent() bool { return l.ofGuest() && l.session.heard <= l.from && !l.unconfirmed() }
 
-// UnsureUntil returns until when the guest may believe in what this node does not know of, by an earlier node's word: see carries.
+// UnsureUntil returns until when what this node knows of the guest need not be what the guest has: see carries.
 func (c *Client) UnsureUntil(s *Session) time.Duration { return s.unsure }
 
 // LeaseOf returns for how long a guest may believe in all that its session holds, and in its places in queues: by a clock that may be

@@ -22,7 +22,7 @@ type Session struct {
 	carrier uint64        // the number of this node as the guest's carrier; zero until the guest's home shard has given it
 	home    int           // that shard
 	heard   time.Duration // when the guest made its last request
-	unsure  time.Duration // until when the guest may believe in what this node does not know of: see carries
+	unsure  time.Duration // until when what this node knows of the guest need not be what the guest has: see carries
 	leases  []*lease      // by the order in which they began
 	hears   []*Call       // each a Hear or a Confirm without a result
 

@@ -92,12 +92,16 @@ func (s *Session) hear(ctx context.Context, c *client.Call) (lease time.Duration
 	return s.Lease(), s.Err()
 }
 
-// Unsure returns for how much longer the guest may believe in something that this node does not know of, and so must not be told a lease as if
-// for all that it has: it was carried here while a shard had lost its table, and an earlier node of it may have ended before it could report. A
-// guest that names all that it believes in, in requests with Held, may be told one. Zero: the node knows of everything.
-func (s *Session) Unsure() (rest time.Duration) {
-	s.node.ask(func(l *shardLoop) { rest = max(0, l.client.UnsureUntil(s.life)-s.node.env.Now()) })
-	return rest
+// Unsure returns for how much longer what this node knows of the guest need not be what the guest has, and until when, which is the
+// same time as long as there is no other reason: a shard has lost its table, and the next one grants nothing yet. The guest may have something
+// of which an earlier node knew that ended before it could report it, and may have given back what is reported. What the guest names meanwhile, in
+// requests with Held, it has. Rest is zero if the node knows what the guest has.
+func (s *Session) Unsure() (rest, until time.Duration) {
+	s.node.ask(func(l *shardLoop) {
+		until = l.client.UnsureUntil(s.life)
+		rest = max(0, until-s.node.env.Now())
+	})
+	return rest, until
 }
 
 // Lease returns for how long a guest may believe in all that its session holds, and in its places in queues, from when it asked: its

@@ -54,7 +54,9 @@ func (a *Answer) stands() bool { return a.hold == nil || a.hold.Err() == nil }
 func (d *Desk) about(ctx context.Context, name string, q Request, find func(ctx, waits context.Context, g *guest) (Answer, error)) (Answer, error) {
 	var a Answer
 	lease, err := d.answer(ctx, name, q.Wait, []string{q.Key}, func(ctx, waits context.Context, g *guest) (stands func() bool, err error) {
-		a, err = find(ctx, waits, g)
+		if a, err = find(ctx, waits, g); err == nil && a.State == Running {
+			a, err = g.vouches(waits, q.Request, a)
+		}
 		return a.stands, err
 	})
 	if err != nil {
@@ -125,7 +127,7 @@ func (d *Desk) Renew(ctx context.Context, name string, all []client.Request) (an
 	for i := range all {
 		keys[i] = all[i].Key
 	}
-	lease, err = d.answer(ctx, name, 0, keys, func(ctx, _ context.Context, g *guest) (stands func() bool, err error) {
+	lease, err = d.answer(ctx, name, 0, keys, func(ctx, waits context.Context, g *guest) (stands func() bool, err error) {
 		answers = make([]Answer, len(all))
 		for _, q := range all { // they are asked about at once
 			if _, err := g.claim(q); err != nil {
@@ -138,7 +140,14 @@ func (d *Desk) Renew(ctx context.Context, name string, all []client.Request) (an
 			}
 		}
 		if all != nil {
-			g.named()
+			g.names(all)
+		}
+		for i, q := range all {
+			if answers[i].State == Running {
+				if answers[i], err = g.vouches(waits, q, answers[i]); err != nil {
+					return nil, err
+				}
+			}
 		}
 		return func() bool {
 			for i := range answers {
@@ -172,6 +181,22 @@ func (d *Desk) Refs(ctx context.Context, name, key string) (users []shard.Ref, l
 		return nil, err
 	})
 	return users, lease, err
+}
+
+// vouches returns what the guest is told of a request that runs. While its node is unsure what the guest holds, it waits, as if the request were
+// waiting still: it does for the end of the quiet time.
+func (g *guest) vouches(waits context.Context, q client.Request, a Answer) (Answer, error) {
+	sure := func() bool {
+		_, this := g.sureOf(id{q.Key, q.Tag}, a.Token)
+		return this
+	}
+	switch err := g.bell.Await(waits, sure); {
+	case err == nil || sure():
+		return a, nil
+	case q.Try:
+		return Answer{}, fault.ErrQuiet
+	}
+	return Answer{State: Waiting}, nil
 }
 
 // claim returns a request of the guest, or claims it.

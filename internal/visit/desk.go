@@ -126,7 +126,7 @@ func (g *guest) answer(ctx, waits context.Context, keys []string, find gather) (
 	if stands != nil && !stands() {
 		return 0, nil, errChanged
 	}
-	if !g.isSure() {
+	if sure, _ := g.sureOf(id{}, 0); !sure {
 		lease = 0
 	}
 	return lease, told, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/node"
@@ -19,9 +20,10 @@ type guest struct {
 	session  *node.Session
 	err      error // why it is not carried
 	requests map[id]*request
-	made     uint64 // how many requests it has made
-	sweepAt  int    // how many there may be before ends are forgotten
-	sure     bool   // the guest has nothing of which its node does not know
+	made     uint64        // how many requests it has made
+	sweepAt  int           // how many there may be before ends are forgotten
+	named    map[id]uint64 // the tokens of what the guest has said that it holds, when it last named all
+	sure     time.Duration // until when its node was unsure then
 }
 
 // id names a request of a guest.
@@ -50,24 +52,25 @@ func (g *guest) hasBegun() bool {
 // gone reports whether the guest is not carried here any more.
 func (g *guest) gone() bool { return g.hasBegun() && (g.err != nil || g.session.Err() != nil) }
 
-// named: the guest has named all that it has.
-func (g *guest) named() {
+// names: the guest names all that it has.
+func (g *guest) names(all []client.Request) {
+	_, until := g.session.Unsure()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.sure = true
+	g.sure, g.named = until, make(map[id]uint64)
+	for _, q := range all {
+		g.named[id{q.Key, q.Tag}] = q.Held
+	}
 }
 
-// isSure reports whether the guest has nothing of which its node does not know. It may have, if the earlier node ended together with the table
-// of a shard, until it has named all that it has, or cannot believe in it any more.
-func (g *guest) isSure() bool {
+// sureOf reports whether the guest has nothing of which its node does not know, and whether it holds a request's key under a token if its node
+// says so. While the node is unsure, that is what the guest has named.
+func (g *guest) sureOf(name id, token uint64) (all, this bool) {
+	rest, until := g.session.Unsure()
 	g.mu.Lock()
-	sure := g.sure
-	g.mu.Unlock()
-	if !sure && g.session.Unsure() == 0 {
-		sure = true
-		g.named()
-	}
-	return sure
+	defer g.mu.Unlock()
+	all = rest == 0 || g.sure == until
+	return all, rest == 0 || all && g.named[name] == token
 }
 
 // request is one request of a guest.
