@@ -74,6 +74,9 @@ func (c *Client) Wait(ctx context.Context, r Request) (State, error) {
 	if err == nil && s.State == "none" {
 		err = ErrLeaseEnded // its place in the queue has ended with it
 	}
+	if err == nil && s.Acquired && s.LeaseMS == 0 { // the server does not know yet all that the guest holds
+		_, err = c.Renew(ctx)
+	}
 	if e := (*Error)(nil); err != nil && !errors.Is(err, ErrLeaseEnded) && (!errors.As(err, &e) || e.Status == http.StatusServiceUnavailable) {
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), orElse(c.RequestTimeout, usualTimeout))
 		defer cancel()

@@ -190,6 +190,29 @@ func TestAWaitThatFailsLeavesTheQueue(t *testing.T) {
 	})
 }
 
+// A server that does not know all that the guest holds tells it no lease. The guest names what it holds, and goes on.
+func TestAClientNamesWhatItHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &lockhttp.Client{Servers: []string{"http://server"}, NodeID: "ann"}
+		c.HTTP = &http.Client{Transport: answers(func(r *http.Request) (string, error) {
+			body, _ := io.ReadAll(r.Body)
+			switch {
+			case r.URL.Path == "/lock":
+				return `{"state":"running","acquired":true,"token":7,"lease_ms":0}`, nil
+			case r.URL.Path == "/renew" && !strings.Contains(string(body), `"token":7`):
+				t.Errorf("it renews with %s", body)
+			}
+			return `{"lease_ms":3000,"locks":[{"state":"running","acquired":true,"token":7}]}`, nil
+		})}
+		ran, err := c.Do(t.Context(), lockhttp.Request{Type: "lock", ResourceID: "k"}, func(ctx context.Context, _ lockhttp.State) error {
+			return context.Cause(ctx)
+		})
+		if !ran || err != nil {
+			t.Errorf("%v, %v", ran, err)
+		}
+	})
+}
+
 // A caller gives up its wait. Its server has answered all the time, so the guest stays there: a move costs a message to every shard.
 func TestACallerThatGivesUpDoesNotMoveTheGuest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -34,6 +34,9 @@ func newFleet(t *testing.T, n int) *fleet {
 		t.Cleanup(server.Close)
 		f.servers = append(f.servers, server)
 	}
+	for i := 0; f.ask(0, "POST", "/renew", map[string]string{"node_id": fmt.Sprint("first", i)}).LeaseMS == 0; i++ { // a shard is quiet yet
+		time.Sleep(10 * time.Millisecond)
+	}
 	return f
 }
 

@@ -45,7 +45,7 @@ type State struct {
 	Token    uint64 `json:"token,omitempty"`
 	Ahead    int    `json:"ahead,omitempty"`  // waiting: how many are before it, as far as known; -1: many
 	Holder   string `json:"holder,omitempty"` // waiting: a name of one that holds it
-	LeaseMS  int64  `json:"lease_ms"`
+	LeaseMS  int64  `json:"lease_ms"`         // zero: an earlier lease goes on as it was
 }
 
 // Renewal is the answer to a POST /renew.
