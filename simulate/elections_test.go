@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate/internal/check"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // leads wants to lead an election.
@@ -161,6 +162,35 @@ func TestWhatIsToldOfElections(t *testing.T) {
 		s.w.Host("b")
 		s.pass(time.Second)
 		tt.story(s)
+		if err := s.w.Err(); (err != nil) != (tt.want != "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+		s.w.Close()
+	}
+}
+
+// TestWordsOfAnotherMesh: a leader that only observers have heard of, as its own call never returned, may have its token again in the next
+// mesh, if no clock of that is past it. (Seed 490030274, hostile.)
+func TestWordsOfAnotherMesh(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		ahead time.Duration // of the clock of the next mesh, of the first leader's token
+		want  string
+	}{
+		{"a clock that is behind", time.Second, ""},
+		{"a clock that is past it", -time.Second, "P46 value"},
+	} {
+		s := &story{w: New(Options{}), holds: make(map[string]*tale)}
+		s.w.history.Meshes = 2
+		a, b := s.w.Host("a").process, s.w.Host("b").process
+		a.Inspect(1, &looked{mesh: 7, seats: []transport.ID{1}})
+		s.w.observer().Founded(1, 7)
+		token := uint64(b.Wall().Add(tt.ahead).UnixMilli()) << 10
+		s.asks()(says(token, 0, "v"))
+		b.Inspect(2, &looked{mesh: 8, seats: []transport.ID{2}})
+		s.w.observer().Founded(2, 8)
+		_ = s.w.Run(time.Second)
+		s.asks()(says(token, 0, "w"))
 		if err := s.w.Err(); (err != nil) != (tt.want != "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}

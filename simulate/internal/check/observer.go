@@ -207,7 +207,11 @@ func (o *Observer) behind() {
 		}
 	}
 	for _, k := range o.h.keys { // order-free: each is judged alone
-		if k.highest >= latest {
+		highest := k.highest
+		for w := range k.words { // order-free: the highest; an observer may have heard of a leader whose own call has not returned
+			highest = max(highest, w.token)
+		}
+		if highest >= latest {
 			k.behind, k.highest, k.exclusive, k.returns, k.words = true, 0, 0, nil, nil
 		}
 	}
