@@ -63,7 +63,7 @@ func TestVisitors(t *testing.T) {
 		}
 	}
 	set["guest-visit"] = 9
-	for seed := uint64(1); seed <= 6; seed++ {
+	for seed := uint64(13); seed <= 20; seed++ { // in three of them somebody comes back to an earlier node at a bad moment
 		o := simulate.Play(simulate.Options{Seed: seed, Profile: simulate.Profiles()[seed%4], Set: set}, drill.Play)
 		if o.Err != nil {
 			t.Errorf("%v", o.Err)
