@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
@@ -39,11 +40,18 @@ func (g *guests) elect(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 // candidate campaigns for the same leadership as those of the other hosts, again and again, as a program does whose processes are equal.
 func (g *guests) candidate(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	for !g.quiet() && simulate.Sleep(ctx, upTo(chance, ttl/4)) == nil {
-		wait, cancel := simulate.WithTimeout(ctx, ttl+upTo(chance, 3*ttl))
-		_ = n.Election(contest).Lead(wait, g.word(chance), func(ctx context.Context, l *mesh.Leadership) error {
-			g.lead(ctx, l, chance)
-			return nil
-		})
+		wait, cancel := simulate.WithTimeout(ctx, ttl+upTo(chance, 2*ttl))
+		l, err := n.Election(contest).Campaign(wait, g.word(chance))
+		cancel()
+		if err != nil {
+			continue
+		}
+		g.lead(l.Context(), l, chance)
+		if chance.IntN(2) == 0 {
+			g.stay(l.Context(), 3*ttl) // for longer than a lease lasts: what an observer is told may have been so a lease ago
+		}
+		wait, cancel = g.wait(ctx, chance)
+		_ = l.Resign(wait)
 		cancel()
 	}
 }
@@ -51,8 +59,7 @@ func (g *guests) candidate(ctx context.Context, n *mesh.Node, chance *rand.Rand)
 // contest is the election that the hosts' candidates and watchers have in common.
 const contest = "election/0"
 
-// lead proclaims some words, often without waiting for the answer. Some lead for longer than a lease lasts: what an observer is told may
-// have been so a lease ago.
+// lead proclaims some words, often without waiting for the answer.
 func (g *guests) lead(ctx context.Context, l *mesh.Leadership, chance *rand.Rand) {
 	for range chance.IntN(4) {
 		if simulate.Sleep(ctx, upTo(chance, ttl/4)) != nil || g.quiet() {
@@ -62,8 +69,13 @@ func (g *guests) lead(ctx context.Context, l *mesh.Leadership, chance *rand.Rand
 		_ = l.Proclaim(wait, g.word(chance))
 		cancel()
 	}
-	for left := upTo(chance, 3*ttl); left > 0 && !g.quiet(); left -= ttl / 8 {
-		if simulate.Sleep(ctx, min(left, ttl/8)) != nil {
+	g.stay(ctx, upTo(chance, ttl))
+}
+
+// stay lets time pass while the load goes on.
+func (g *guests) stay(ctx context.Context, d time.Duration) {
+	for ; d > 0 && !g.quiet(); d -= ttl / 8 {
+		if simulate.Sleep(ctx, min(d, ttl/8)) != nil {
 			return
 		}
 	}
