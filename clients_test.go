@@ -101,6 +101,7 @@ func TestFiftyClients(t *testing.T) {
 
 // Promise: C1, P30: what makes no sense for a client is refused, and its name may be taken by another client.
 func TestClientOnly(t *testing.T) {
+	t.Parallel() // it waits for real time
 	for _, opts := range [][]Option{
 		{WithClientOnly(), WithBind("127.0.0.1:0")},
 		{WithAdvertise("10.0.0.1:7300"), WithClientOnly()},

@@ -298,6 +298,7 @@ func TestAHoldMayBeUsedFromManyGoroutines(t *testing.T) {
 }
 
 func TestThreeNodesAndAClient(t *testing.T) {
+	t.Parallel() // it waits for real time
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	list := listed(t, 3)

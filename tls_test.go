@@ -50,6 +50,7 @@ func contend(t *testing.T, ctx context.Context, nodes ...*Node) {
 // the mesh's authority is told why it cannot join. Certificates and authorities can be replaced
 // while the mesh runs.
 func TestAMeshUnderTLS(t *testing.T) {
+	t.Parallel() // it waits for real time
 	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Second)
 	defer cancel()
 	ca, next, foreign := testca.New(t), testca.New(t), testca.New(t)
