@@ -35,11 +35,13 @@ type Client struct {
 	server int                // the index of the one that is used
 	until  time.Time          // of the lease
 	held   map[string]Request // what the guest holds, with its tokens
+	got    int                // how often it has got something
 	ended  chan struct{}      // closed when the lease has ended; nil: it has not begun
 	timer  *time.Timer        // ends it
 }
 
-// ErrLeaseEnded: the guest has made no request for so long that what it held is lost.
+// ErrLeaseEnded: the guest has made no request for so long that what it held is lost; or a server has said that some of it is. Then all
+// of the guest's functions are told to stop.
 var ErrLeaseEnded = errors.New("lockhttp: the lease has ended")
 
 // Ask makes a request, unless it is made already, and tells what has become of it. It does not wait, but for a moment.
@@ -74,9 +76,6 @@ func (c *Client) Wait(ctx context.Context, r Request) (State, error) {
 	if err == nil && s.State == "none" {
 		err = ErrLeaseEnded // its place in the queue has ended with it
 	}
-	if err == nil && s.Acquired && s.LeaseMS == 0 { // the server does not know yet all that the guest holds
-		_, err = c.Renew(ctx)
-	}
 	if e := (*Error)(nil); err != nil && !errors.Is(err, ErrLeaseEnded) && (!errors.As(err, &e) || e.Status == http.StatusServiceUnavailable) {
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), orElse(c.RequestTimeout, usualTimeout))
 		defer cancel()
@@ -107,26 +106,57 @@ func (c *Client) Leave(ctx context.Context, r Request) error {
 	return c.call(ctx, http.MethodDelete, "/lock?"+q.Encode(), nil, &State{}, nil)
 }
 
-// Renew renews the lease, and names all that the guest holds: so a server that knows nothing of it learns it.
+// Renew renews the lease, and names all that the guest holds: so a server that knows nothing of it learns it. ErrLeaseEnded: the guest does
+// not hold something of it any more.
 func (c *Client) Renew(ctx context.Context) (Renewal, error) {
-	q := renewing{NodeID: c.NodeID, Locks: []Request{}}
-	c.mu.Lock()
-	for _, r := range c.held { // order-free: each is looked after alone
-		r.Try, r.WaitMS = false, 0
-		q.Locks = append(q.Locks, r)
-	}
-	c.mu.Unlock()
 	var a Renewal
-	err := c.call(ctx, http.MethodPost, "/renew", q, &a, nil)
-	if err == nil {
-		for i, s := range a.Locks {
-			if s.State == "none" {
-				c.drop(q.Locks[i])
-				err = ErrLeaseEnded
-			}
+	var named []Request
+	err := c.repeat(ctx, http.MethodPost, "/renew", func() ([]byte, func() bool, error) {
+		var isAll func() bool
+		named, isAll = c.holds()
+		raw, err := json.Marshal(renewing{NodeID: c.NodeID, Locks: named})
+		return raw, isAll, err
+	}, &a, nil)
+	if err != nil {
+		return a, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, s := range a.Locks[:min(len(a.Locks), len(named))] {
+		is := s.Acquired && s.Token == named[i].Token || a.LeaseMS == 0 && s.State != "none" // else it was given back meanwhile, or is lost
+		if held, had := c.held[named[i].id()]; !is && had && held.Token == named[i].Token {
+			c.loses(held)
+			err = ErrLeaseEnded
 		}
 	}
 	return a, err
+}
+
+// holds returns what the guest holds, and a function that reports whether it holds nothing else still.
+func (c *Client) holds() (all []Request, isAll func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all = make([]Request, 0, len(c.held))
+	for _, r := range c.held { // order-free: each is looked after alone
+		r.Try, r.WaitMS = false, 0
+		all = append(all, r)
+	}
+	got := c.got
+	return all, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.got == got
+	}
+}
+
+// loses: the guest does not hold a request any more. It may hold the rest, but nothing says which function counts on what: all stop. It is called
+// with the mutex held.
+func (c *Client) loses(r Request) {
+	delete(c.held, r.id())
+	if c.timer != nil && c.timer.Stop() {
+		close(c.ended)
+	}
+	c.ended, c.timer, c.until = nil, nil, time.Time{}
 }
 
 // Release ends the use of a resource by a user: "" is the guest itself.
@@ -160,6 +190,7 @@ func (c *Client) Do(ctx context.Context, r Request, fn func(context.Context, Sta
 		case <-work.Done():
 		}
 	})
+	r.Token = s.Token // a late copy of its End ends nothing that comes after it
 	failure := errors.New("lockhttp: the function panicked")
 	defer func() {
 		stop(nil)
@@ -222,19 +253,22 @@ func (c *Client) mine(r Request) Request {
 
 func (r *Request) id() string { return r.Type + "\x00" + r.ResourceID + "\x00" + r.RequestID }
 
-// note remembers what the guest holds.
+// note remembers what the guest holds. An answer without a lease may come from a server that does not know of it.
 func (c *Client) note(r Request, s State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !s.Acquired {
-		delete(c.held, r.id())
-		return
+	held, had := c.held[r.id()]
+	if another := s.Acquired && held.Token != s.Token; had && (another || !s.Acquired && s.LeaseMS > 0) {
+		c.loses(held)
 	}
-	if c.held == nil {
-		c.held = make(map[string]Request)
+	if s.Acquired && held.Token != s.Token {
+		if c.held == nil {
+			c.held = make(map[string]Request)
+		}
+		r.NodeID, r.Token = c.NodeID, s.Token
+		c.held[r.id()] = r
+		c.got++
 	}
-	r.NodeID, r.Token = c.NodeID, s.Token
-	c.held[r.id()] = r
 }
 
 func (c *Client) drop(r Request) {
@@ -272,12 +306,6 @@ func orElse(d, usual time.Duration) time.Duration {
 
 // call makes a request until it is answered. Good: it was answered with success.
 func (c *Client) call(ctx context.Context, method, path string, body, into any, good func()) error {
-	switch {
-	case ctx == nil:
-		return errors.New("lockhttp: the context is nil")
-	case len(c.Servers) == 0:
-		return errors.New("lockhttp: the client has no servers")
-	}
 	var raw []byte
 	if body != nil {
 		var err error
@@ -285,14 +313,29 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 			return err
 		}
 	}
+	return c.repeat(ctx, method, path, func() ([]byte, func() bool, error) { return raw, nil, nil }, into, good)
+}
+
+// repeat is call with a body that is made for each try. The lease of an answer counts only if the body's function, if there is one, says that the
+// answer is about all that the guest holds by then.
+func (c *Client) repeat(ctx context.Context, method, path string, body func() (raw []byte, isAll func() bool, err error), into any, good func()) error {
+	switch {
+	case ctx == nil:
+		return errors.New("lockhttp: the context is nil")
+	case len(c.Servers) == 0:
+		return errors.New("lockhttp: the client has no servers")
+	}
 	retries := c.MaxRetries
 	if retries == 0 {
 		retries = 8
 	}
 	name, _, _ := strings.Cut(path, "?")
 	for tries := 0; ; tries++ {
-		err := c.try(ctx, method, path, raw, into)
-		if err == nil {
+		raw, isAll, err := body()
+		if err != nil {
+			return err
+		}
+		if err = c.try(ctx, method, path, raw, isAll, into); err == nil {
 			if good != nil {
 				good()
 			}
@@ -321,7 +364,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // try makes a request to the server that is used. If it does not answer, or not with a result, the next one is used.
-func (c *Client) try(ctx context.Context, method, path string, body []byte, into any) (err error) {
+func (c *Client) try(ctx context.Context, method, path string, body []byte, isAll func() bool, into any) (err error) {
 	c.mu.Lock()
 	server := c.server % len(c.Servers)
 	c.mu.Unlock()
@@ -374,6 +417,8 @@ func (c *Client) try(ctx context.Context, method, path string, body []byte, into
 			next()
 		}
 	}
-	c.renewed(sent, time.Duration(lease.MS)*time.Millisecond)
+	if isAll == nil || isAll() {
+		c.renewed(sent, time.Duration(lease.MS)*time.Millisecond)
+	}
 	return err
 }

@@ -2,11 +2,13 @@ package lockhttp_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -190,25 +192,108 @@ func TestAWaitThatFailsLeavesTheQueue(t *testing.T) {
 	})
 }
 
-// A server that does not know all that the guest holds tells it no lease. The guest names what it holds, and goes on.
-func TestAClientNamesWhatItHolds(t *testing.T) {
+// What comes without a lease is held for no time: its function is not called, and it is given back.
+func TestAClientIsToldNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &lockhttp.Client{Servers: []string{"http://server"}, NodeID: "ann"}
+		ended := false
+		c.HTTP = &http.Client{Transport: answers(func(r *http.Request) (string, error) {
+			if r.URL.Path == "/unlock" {
+				ended = true
+				return `{"state":"done"}`, nil
+			}
+			return `{"state":"running","acquired":true,"token":7}`, nil
+		})}
+		ran, err := c.Do(t.Context(), lockhttp.Request{Type: "lock", ResourceID: "k"}, func(context.Context, lockhttp.State) error { return nil })
+		if ran || !ended || !errors.Is(err, lockhttp.ErrLeaseEnded) {
+			t.Errorf("%v, %v; ended %v", ran, err, ended)
+		}
+	})
+}
+
+// A server says of one lock that it is lost: none, another state, or another token. All of the guest's functions stop, whichever of them
+// has asked.
+func TestAClientHearsOfALoss(t *testing.T) {
+	for _, lost := range []string{`{"state":"none"}`, `{"state":"done","token":7}`, `{"state":"running","acquired":true,"token":9}`} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &lockhttp.Client{Servers: []string{"http://server"}, NodeID: "ann"}
+			c.HTTP = &http.Client{Transport: answers(func(r *http.Request) (string, error) {
+				body, _ := io.ReadAll(r.Body)
+				if r.URL.Path != "/renew" {
+					return `{"state":"running","acquired":true,"token":7,"lease_ms":3000}`, nil
+				}
+				var q struct{ Locks []lockhttp.Request }
+				_ = json.Unmarshal(body, &q)
+				var states []string
+				for _, l := range q.Locks {
+					state := `{"state":"running","acquired":true,"token":7}`
+					if l.ResourceID == "b" {
+						state = lost
+					}
+					states = append(states, state)
+				}
+				return `{"lease_ms":3000,"locks":[` + strings.Join(states, ",") + `]}`, nil
+			})}
+			do := func(key string) {
+				began := time.Now()
+				_, err := c.Do(t.Context(), lockhttp.Request{Type: "lock", ResourceID: key}, func(ctx context.Context, _ lockhttp.State) error {
+					<-ctx.Done()
+					return context.Cause(ctx)
+				})
+				if took := time.Since(began); !errors.Is(err, lockhttp.ErrLeaseEnded) || took > 2*time.Second {
+					t.Errorf("%s: b is lost, and the function of %s ends after %v: %v", lost, key, took, err)
+				}
+			}
+			var done sync.WaitGroup
+			done.Go(func() { do("a") })
+			time.Sleep(500 * time.Millisecond)
+			do("b")
+			done.Wait()
+		})
+	}
+}
+
+// A renewal is repeated, at the next server, while the guest gets something else. It names what the guest holds by then; an answer about less
+// extends nothing.
+func TestARenewalNamesWhatIsHeldByThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &lockhttp.Client{Servers: []string{"http://a", "http://b"}, NodeID: "ann", RetryInterval: 100 * time.Millisecond}
 		c.HTTP = &http.Client{Transport: answers(func(r *http.Request) (string, error) {
 			body, _ := io.ReadAll(r.Body)
 			switch {
 			case r.URL.Path == "/lock":
-				return `{"state":"running","acquired":true,"token":7,"lease_ms":0}`, nil
-			case r.URL.Path == "/renew" && !strings.Contains(string(body), `"token":7`):
-				t.Errorf("it renews with %s", body)
+				return `{"state":"running","acquired":true,"token":7,"lease_ms":3000}`, nil
+			case r.URL.Path != "/renew":
+				return `{"state":"done"}`, nil
+			case r.URL.Host == "a":
+				time.Sleep(500 * time.Millisecond)
+				return "", errors.New("it is killed")
+			case !strings.Contains(string(body), `"k2"`):
+				t.Errorf("the other server hears %s, and the guest holds k2 as well", body)
 			}
-			return `{"lease_ms":3000,"locks":[{"state":"running","acquired":true,"token":7}]}`, nil
+			time.Sleep(200 * time.Millisecond)
+			return `{"lease_ms":30000,"locks":[]}`, nil
 		})}
-		ran, err := c.Do(t.Context(), lockhttp.Request{Type: "lock", ResourceID: "k"}, func(ctx context.Context, _ lockhttp.State) error {
-			return context.Cause(ctx)
+		ask := func(key string) {
+			_, err := c.Ask(t.Context(), lockhttp.Request{Type: "lock", ResourceID: key})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		ask("k1")
+		var renewing sync.WaitGroup
+		renewing.Go(func() { _, _ = c.Renew(t.Context()) })
+		time.Sleep(300 * time.Millisecond)
+		ask("k2") // while a has the renewal
+		time.Sleep(400 * time.Millisecond)
+		ask("k3") // while b has it
+		began := time.Now()
+		renewing.Wait()
+		_, _ = c.Do(t.Context(), lockhttp.Request{Type: "lock", ResourceID: "k3"}, func(ctx context.Context, _ lockhttp.State) error {
+			return nil
 		})
-		if !ran || err != nil {
-			t.Errorf("%v, %v", ran, err)
+		if left := lockhttp.LeaseLeft(c); left > 3*time.Second {
+			t.Errorf("an answer that is not about k3 has extended it: %v are left, %v after", left, time.Since(began))
 		}
 	})
 }

@@ -17,12 +17,14 @@
 //
 // A guest that comes back to a server which it has left is moved again, and told what has become of its requests meanwhile: before a
 // server answers, the shards confirm that it carries the guest. So each answer costs a message to the leaders of two shards at
-// most, and comes only while they have a majority. If other servers take the guest away each time before one has answered, that is
-// 503 with the code moved.
+// least, and comes only while the guest's own shard, and those in which it has something, have a majority. If other servers take the
+// guest away each time before one has answered, or what it asks about changes each time, that is 503 with the code moved.
 //
 // A lease_ms of zero, or none, extends nothing: an earlier lease ends when it was to end. So it is while a shard that has lost
 // its majority is quiet (P27 in PROTOCOL.md): its servers cannot know then what a guest holds. A guest that names it all with
-// its tokens, by a POST /renew with "locks", is told a lease at once. What it has not named seems to wait until the quiet time is over.
+// its tokens, by a POST /renew with "locks", is told a lease at once. What it has not named is "waiting", or "none", until the quiet
+// time is over: as long as there is no lease_ms, neither says that it is lost. While a guest sends such a renewal it should have no other request under
+// way: an answer to that may give it a lock which the renewal has not named, and which the lease does not cover.
 //
 // As long as one shard has no majority, no guest can move to another server, and new guests cannot come: 503 with the code no_quorum.
 //

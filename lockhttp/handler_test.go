@@ -415,3 +415,16 @@ func TestBadRequests(t *testing.T) {
 	}
 	f.expect(0, "GET", "/lock?node_id=ann&type=lock&resource_id=k", nil, "200 none") // nothing was asked for
 }
+
+// A guest holds one permit of three, and another server has learned of that by its name alone. It does not take it for three.
+func TestAClaimIsWhatItIs(t *testing.T) {
+	f := newFleet(t, 3)
+	permits := func(n int64) request {
+		return request{NodeID: "ann", Type: "semaphore", ResourceID: "s", N: n, Capacity: 3}
+	}
+	f.expect(0, "POST", "/lock", permits(1), "200 running")
+	f.expect(0, "POST", "/lock", permits(3), "409 mismatch")
+	f.expect(1, "GET", "/lock?node_id=ann&type=semaphore&resource_id=s&n=3&capacity=3", nil, "200 running")
+	f.expect(1, "POST", "/lock", permits(3), "409 mismatch")
+	f.expect(1, "POST", "/lock", permits(1), "200 running")
+}

@@ -37,7 +37,12 @@ type Hold struct {
 
 	unreported bool // its belief was over when the shard's generation changed
 	vague      bool // a guest has claimed it, and request may not be what it is
+
+	fingerprint uint64 // of what is held; zero: it is not known, or request is
 }
+
+// Is reports whether the hold is what q asks for, as far as that is known.
+func (h *Hold) Is(q *Request) bool { return h.fingerprint == 0 || h.fingerprint == q.fingerprint() }
 
 // Deadline returns the end of the belief, as far as it is confirmed, on the environment's clock.
 func (h *Hold) Deadline() time.Duration { return time.Duration(h.deadline.Load()) }

@@ -194,6 +194,9 @@ func (l *lease) granted(c *Call, token, fingerprint uint64) {
 	}
 	if c.Hold == nil {
 		c.Hold = &Hold{Key: c.Request.Key, Token: token, request: c.Request, vague: c.Request.Claim && fingerprint != c.Request.fingerprint()}
+		if c.Request.Claim {
+			c.Hold.fingerprint = fingerprint
+		}
 		l.hold(c.Hold, c)
 	}
 }

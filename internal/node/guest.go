@@ -92,8 +92,8 @@ func (s *Session) hear(ctx context.Context, c *client.Call) (lease time.Duration
 	return s.Lease(), s.Err()
 }
 
-// Unsure returns for how much longer what this node knows of the guest need not be what the guest has, and until when, which is the
-// same time as long as there is no other reason: a shard has lost its table, and the next one grants nothing yet. The guest may have something
+// Unsure returns for how much longer what this node knows of the guest need not be what the guest has: a shard has lost its table, and the
+// next one grants nothing yet. Until is when that ends; another time means that another table was lost. The guest may have something
 // of which an earlier node knew that ended before it could report it, and may have given back what is reported. What the guest names meanwhile, in
 // requests with Held, it has. Rest is zero if the node knows what the guest has.
 func (s *Session) Unsure() (rest, until time.Duration) {

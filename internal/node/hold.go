@@ -35,6 +35,9 @@ type watcher struct{ f func(cause error) }
 // Token returns the grant's fencing token.
 func (h *Hold) Token() uint64 { return h.belief.Token }
 
+// Is reports whether the hold is what q asks for, as far as that is known of one that a guest has claimed.
+func (h *Hold) Is(q client.Request) bool { return h.belief.Is(&q) }
+
 // User returns the name of the user of a resource, or "".
 func (h *Hold) User() string { return h.belief.User() }
 

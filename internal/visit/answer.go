@@ -47,17 +47,24 @@ type Answer struct {
 	hold *node.Hold // Running
 }
 
-// stands reports whether the answer has not been overtaken on this node: the guest may end at a time what it asks about.
-func (a *Answer) stands() bool { return a.hold == nil || a.hold.Err() == nil }
+// stands reports whether an answer has not been overtaken on this node: the guest may end at a time what it asks about; and the table that
+// confirms it may be another one than that of which it tells.
+func (g *guest) stands(q client.Request, a *Answer) bool {
+	if a.hold == nil {
+		return true
+	}
+	_, sure := g.sureOf(id{q.Key, q.Tag}, a.Token)
+	return sure && a.hold.Err() == nil
+}
 
 // about answers a request about one key.
 func (d *Desk) about(ctx context.Context, name string, q Request, find func(ctx, waits context.Context, g *guest) (Answer, error)) (Answer, error) {
 	var a Answer
 	lease, err := d.answer(ctx, name, q.Wait, []string{q.Key}, func(ctx, waits context.Context, g *guest) (stands func() bool, err error) {
 		if a, err = find(ctx, waits, g); err == nil && a.State == Running {
-			a, err = g.vouches(waits, q.Request, a)
+			a = g.vouches(waits, q.Request, a)
 		}
-		return a.stands, err
+		return func() bool { return g.stands(q.Request, &a) }, err
 	})
 	if err != nil {
 		a = Answer{Users: a.Users}
@@ -73,7 +80,11 @@ func (d *Desk) Ask(ctx context.Context, name string, q Request) (Answer, error) 
 		if err != nil {
 			return Answer{}, err
 		}
-		return g.await(ctx, waits, r)
+		a, err := g.await(ctx, waits, r)
+		if err == nil && a.State == Running && !a.hold.Is(q.Request) {
+			return Answer{}, ErrMismatch // it is one that was claimed
+		}
+		return a, err
 	})
 }
 
@@ -144,14 +155,12 @@ func (d *Desk) Renew(ctx context.Context, name string, all []client.Request) (an
 		}
 		for i, q := range all {
 			if answers[i].State == Running {
-				if answers[i], err = g.vouches(waits, q, answers[i]); err != nil {
-					return nil, err
-				}
+				answers[i] = g.vouches(waits, q, answers[i])
 			}
 		}
 		return func() bool {
 			for i := range answers {
-				if !answers[i].stands() {
+				if !g.stands(all[i], &answers[i]) {
 					return false
 				}
 			}
@@ -185,18 +194,15 @@ func (d *Desk) Refs(ctx context.Context, name, key string) (users []shard.Ref, l
 
 // vouches returns what the guest is told of a request that runs. While its node is unsure what the guest holds, it waits, as if the request were
 // waiting still: it does for the end of the quiet time.
-func (g *guest) vouches(waits context.Context, q client.Request, a Answer) (Answer, error) {
+func (g *guest) vouches(waits context.Context, q client.Request, a Answer) Answer {
 	sure := func() bool {
 		_, this := g.sureOf(id{q.Key, q.Tag}, a.Token)
 		return this
 	}
-	switch err := g.bell.Await(waits, sure); {
-	case err == nil || sure():
-		return a, nil
-	case q.Try:
-		return Answer{}, fault.ErrQuiet
+	if err := g.bell.Await(waits, sure); err == nil || sure() {
+		return a
 	}
-	return Answer{State: Waiting}, nil
+	return Answer{State: Waiting}
 }
 
 // claim returns a request of the guest, or claims it.

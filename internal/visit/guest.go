@@ -55,6 +55,7 @@ func (g *guest) gone() bool { return g.hasBegun() && (g.err != nil || g.session.
 // names: the guest names all that it has.
 func (g *guest) names(all []client.Request) {
 	_, until := g.session.Unsure()
+	defer g.bell.Ring()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sure, g.named = until, make(map[id]uint64)
