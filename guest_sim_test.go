@@ -380,7 +380,7 @@ func TestNobodyIsSureBeforeAllHaveReported(t *testing.T) {
 		later := w.lock("y", lock.Key)
 		w.Net.Partition([]string{"y"})
 		w.losesTables() // a is among those that start again
-		if i < 2 { // else it asks before its server has heard of the loss
+		if i < 2 {      // else it asks before its server has heard of the loss
 			w.pass(4 * time.Second)
 		}
 		w.at("x", func(ctx context.Context, _ *mesh.Node) {
