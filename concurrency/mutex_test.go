@@ -162,6 +162,17 @@ func TestMutexesOfOneSession(t *testing.T) {
 	is(t, "TryLock of another session", other.TryLock(ctx), concurrency.ErrLocked)
 }
 
+// watched is a context that says when its end is waited for.
+type watched struct {
+	context.Context
+	waits func()
+}
+
+func (c watched) Done() <-chan struct{} {
+	c.waits()
+	return c.Context.Done()
+}
+
 // Of two calls of one session that wait for a lock, both get it when the session gets it; and one goes on when the other gives up.
 func TestCallsOfOneSessionWaitTogether(t *testing.T) {
 	ctx := patience(t)
@@ -176,8 +187,9 @@ func TestCallsOfOneSessionWaitTogether(t *testing.T) {
 		defer cancel()
 		waits := begin(t, func() error { return first.Lock(firstCtx) })
 		moreThan(t, n, asked)
-		waits2 := begin(t, func() error { return second.Lock(ctx) })
-		time.Sleep(20 * time.Millisecond) // if the second has not begun by then, the test shows less, and passes
+		began := make(chan struct{})
+		waits2 := begin(t, func() error { return second.Lock(watched{ctx, sync.OnceFunc(func() { close(began) })}) })
+		soon(t, "the second", began)
 		is(t, "TryLock meanwhile", concurrency.NewMutex(s, "job").TryLock(ctx), concurrency.ErrLocked)
 		ended, end := context.WithCancel(ctx)
 		third := begin(t, func() error { return concurrency.NewMutex(s, "job").Lock(ended) })

@@ -237,7 +237,10 @@ func TestAClientHearsOfALoss(t *testing.T) {
 			do := func(key string) {
 				began := time.Now()
 				_, err := c.Do(t.Context(), lockhttp.Request{Type: "lock", ResourceID: key}, func(ctx context.Context, _ lockhttp.State) error {
-					<-ctx.Done()
+					select {
+					case <-ctx.Done():
+					case <-time.After(time.Minute): // it hears of nothing
+					}
 					return context.Cause(ctx)
 				})
 				if took := time.Since(began); !errors.Is(err, lockhttp.ErrLeaseEnded) || took > 2*time.Second {

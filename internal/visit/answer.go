@@ -47,8 +47,8 @@ type Answer struct {
 	hold *node.Hold // Running
 }
 
-// stands reports whether an answer has not been overtaken on this node: the guest may end at a time what it asks about; and the table that
-// confirms it may be another one than that of which it tells.
+// stands reports whether an answer still holds after its confirmation. The guest may have ended meanwhile what it asks about; and the table
+// that has confirmed the answer may not be the one of which it tells.
 func (g *guest) stands(q client.Request, a *Answer) bool {
 	if a.hold == nil {
 		return true
@@ -192,8 +192,8 @@ func (d *Desk) Refs(ctx context.Context, name, key string) (users []shard.Ref, l
 	return users, lease, err
 }
 
-// vouches returns what the guest is told of a request that runs. While its node is unsure what the guest holds, it waits, as if the request were
-// waiting still: it does for the end of the quiet time.
+// vouches returns what the guest is told of a request that runs. As long as the node is unsure whether the guest holds it, and waits has not
+// ended, it waits for that; then the guest is told that its request is waiting.
 func (g *guest) vouches(waits context.Context, q client.Request, a Answer) Answer {
 	sure := func() bool {
 		_, this := g.sureOf(id{q.Key, q.Tag}, a.Token)
