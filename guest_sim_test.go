@@ -404,6 +404,30 @@ func TestNobodyIsSureBeforeAllHaveReported(t *testing.T) {
 	}
 }
 
+// Promise: P42: a guest that asks for what it has, by another server than before, and does not want to wait for the answer, leaves a queue
+// in which it is not. It has what it had. (Seed 520001195, calm.)
+func TestLeavingGivesNothingBack(t *testing.T) {
+	w, lock, token := visitedClients(t, 30)
+	w.at("y", func(ctx context.Context, n *mesh.Node) {
+		d := visit.New(bridge.NodeOf(n), visit.Config{TTL: func() (time.Duration, error) { return w.ttl, nil }, WithTimeout: simulate.WithTimeout})
+		_, _, err := d.Renew(ctx, "gus", nil) // it comes here
+		w.check(err)
+		asked := simulate.Go(ctx, "asks", func(ctx context.Context) {
+			if a, err := d.Ask(ctx, "gus", visit.Request{Request: lock, Wait: time.Second}); err != nil || a.State != visit.Running || a.Token != token {
+				t.Errorf("it asks for what it has: %+v, %v", a, err)
+			}
+		})
+		_ = simulate.Sleep(ctx, 100*time.Microsecond) // the question is on its way
+		if a, err := d.Leave(ctx, "gus", visit.Request{Request: lock}); !errors.Is(err, visit.ErrRunning) {
+			t.Errorf("it leaves the queue: %+v, %v", a, err)
+		}
+		w.check(simulate.Wait(ctx, asked))
+		if a, err := d.Look(ctx, "gus", visit.Request{Request: lock}); err != nil || a.State != visit.Running || a.Token != token {
+			t.Errorf("afterwards it is told %+v, %v", a, err)
+		}
+	})
+}
+
 // Promise: P42: a request that a guest takes back is out of the queue once that is confirmed, for each caller that takes it back.
 func TestAGuestTakesARequestBack(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 25}, 10*time.Second, 5)

@@ -239,7 +239,7 @@ type (
 	// Observed: the observer has something to take, or has ended.
 	Observed struct{ *Observer }
 
-	// Placed: what a call claims waits in a queue.
+	// Placed: a guest's request, or what it claims, waits in a queue.
 	Placed struct{ *Call }
 
 	// SessionLost: a user's session has ended, since it lost a lease (P9).

@@ -270,7 +270,7 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 		c.queued, c.retryAt, c.acks, c.entered = true, env.Never, nil, e.Entered
 		c.Info.Queued, c.Info.Ahead, c.Info.Holder, c.Info.Token = true, e.Ahead, e.Holder, e.Token
 		c.quietUntil = s.client.now + e.Quiet
-		if c.Request.Claim {
+		if c.Request.Tag != "" {
 			s.client.emit(Placed{c})
 		}
 		l.recount(c)

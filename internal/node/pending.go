@@ -16,7 +16,7 @@ type Pending struct {
 	bell    *Bell
 
 	mu      sync.Mutex
-	placed  bool  // a claim: it is known to be one of a place in a queue
+	placed  bool  // it is known to have a place in a queue
 	over    bool  // it has its result
 	cancels bool  // it was taken back
 	undone  bool  // and that has its result,
@@ -71,6 +71,11 @@ func (p *Pending) Known(ctx context.Context) error {
 	if q := &p.call.Request; !q.Claim && q.Held == 0 {
 		return nil
 	}
+	return p.Placed(ctx)
+}
+
+// Placed waits until the shard has said of the request that it has a place in a queue, or how it has ended.
+func (p *Pending) Placed(ctx context.Context) error {
 	return p.bell.Await(ctx, func() bool { return p.is(&p.placed) || p.Over() })
 }
 

@@ -106,6 +106,10 @@ func (d *Desk) Leave(ctx context.Context, name string, q Request) (Answer, error
 		if err != nil || r == nil {
 			return Answer{}, err
 		}
+		// What has its tag may run already: the guest asked for it through another node, and has heard so there.
+		if err := r.pending.Placed(ctx); err != nil {
+			return Answer{}, err
+		}
 		if err := r.pending.Cancel(ctx); err != nil {
 			return Answer{}, err
 		}
