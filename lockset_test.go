@@ -60,6 +60,7 @@ func TestWrongSets(t *testing.T) {
 		if set != nil || !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: %v, %v, want an error that is %v and says %q", tt.name, set, err, tt.want, tt.text)
 		}
+		_ = set.Unlock(ctx)
 	}
 	if _, err := (*mesh.Session)(nil).LockAll(ctx, []string{"a"}); err != mesh.ErrClosed {
 		t.Errorf("a nil session: %v", err)

@@ -55,6 +55,7 @@ var deeds = [...]struct {
 	{"barrier", (*guests).barrier},
 	{"elect", (*guests).elect},
 	{"observe", (*guests).observe},
+	{"set", (*guests).set},
 }
 
 // newGuests draws how many there are, and what they do.
