@@ -206,6 +206,34 @@ func TestASetOnAnError(t *testing.T) {
 	}
 }
 
+// Promise: P36: who loses a key that it holds hears so at once, though it still waits for another one.
+func TestASetLosesAKeyWhileItWaits(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 1}, 3*time.Second, 3)
+	l := w.lock("a", "k3")
+	over := false
+	w.begin("b", func(ctx context.Context, n *mesh.Node) {
+		if set, err := n.LockAll(ctx, []string{"k1", "k3"}); set != nil || !errors.Is(err, mesh.ErrLost) {
+			t.Errorf("a set whose key is lost: %v, %v", set, err)
+		}
+		over = true
+	})
+	w.pass(500 * time.Millisecond)
+	w.Net.Isolate("b")
+	w.pass(4 * time.Second)
+	if !over {
+		t.Error("LockAll waits on, and what it held is lost")
+	}
+	w.Net.Heal()
+	w.pass(4 * time.Second)
+	w.check(w.unlock("a", l, time.Second))
+	w.pass(100 * time.Millisecond)
+	for _, key := range []string{"k1", "k3"} {
+		if !w.free("c", key) {
+			t.Errorf("%q is not free after all", key)
+		}
+	}
+}
+
 // TestWhatASetCosts compares LockAll of ten free keys, in several shards, with Lock of one.
 func TestWhatASetCosts(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 1}, 3*time.Second, 3)
