@@ -210,6 +210,7 @@ const (
 	wireCarry
 	wireClaim
 	wireTagged
+	wireDowngrade
 )
 
 func (a *Acquire) fields(c *wire.Codec) {
@@ -399,6 +400,8 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireCarry))
 	case Claim:
 		cmd.fields(as(&c, wireClaim))
+	case Downgrade:
+		cmd.fields(as(&c, wireDowngrade))
 	case Tagged:
 		cmd.fields(as(&c, wireTagged))
 		c.Raw(AppendCommand(nil, cmd.Command))
@@ -509,6 +512,10 @@ func readCommand(r *wire.Reader, mayHaveTag bool) Command {
 		cmd = a
 	case wireClaim:
 		var a Claim
+		a.fields(&c)
+		cmd = a
+	case wireDowngrade:
+		var a Downgrade
 		a.fields(&c)
 		cmd = a
 	case wireTagged:

@@ -61,6 +61,7 @@ func commands() []Command {
 		Arrive{Call: least, Key: "k", Capacity: 1, Who: "w", Retention: 1}, Arrive{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Capacity: MaxMembers, Who: text(MaxName), Retention: MaxDuration},
 		Acquire{Call: least, Key: "k", Kind: Latch, Weight: 1, Capacity: MaxMembers}, Acquire{Call: least, Key: "k", Kind: Barrier, Weight: 1, Capacity: 1},
 		Report{Call: least, Key: "k", Kind: Latch, Weight: 1, Capacity: 2}, Report{Call: least, Key: "k", Kind: Barrier, Weight: 1, Capacity: 2, Earlier: Earlier{Token: 1, Known: 1}},
+		Downgrade{Call: least, Key: "k"}, Downgrade{Call: most, Key: text(MaxKey), Token: 1<<64 - 1},
 		Walk{Key: "k"}, Walk{text(MaxKey), 1<<64 - 1},
 	}
 }
@@ -84,8 +85,8 @@ func TestCommandsTravel(t *testing.T) {
 		}
 		all = append(all, b...)
 	}
-	if len(kinds) != wireArrive {
-		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), wireArrive)
+	if want := wireArrive + 1; len(kinds) != want { // without those of guests, and with Downgrade
+		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), want)
 	}
 	r := wire.NewReader(all)
 	for _, cmd := range commands() {

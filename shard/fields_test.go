@@ -22,7 +22,7 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireFix: Fix{}, wireClose: Close{},
 		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{}, wireReport: Report{}, wireCalm: Calm{},
 		wireBegin: Begin{}, wireEnd: End{}, wireDrop: Drop{}, wireWalk: Walk{}, wireRemember: Remember{}, wireProclaim: Proclaim{},
-		wireRecall: Recall{}, wireArrive: Arrive{}, wireCarry: Carry{}, wireClaim: Claim{},
+		wireRecall: Recall{}, wireArrive: Arrive{}, wireCarry: Carry{}, wireClaim: Claim{}, wireDowngrade: Downgrade{},
 	} {
 		if cmd == nil {
 			continue

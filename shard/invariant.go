@@ -34,6 +34,8 @@ func (t *Table) checkCommand(cmd Command) {
 		key = c.Key
 	case Proclaim:
 		key = c.Key
+	case Downgrade:
+		key = c.Key
 	case Tagged:
 		t.checkCommand(c.Command)
 		return

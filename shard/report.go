@@ -102,8 +102,9 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 		return append(out, t.refused(s, c.Number, Late, nil))
 	}
 	t.settles = max(t.settles, c.Quiet)
-	if r := s.holds[c.Token]; r != nil && !c.Uses && r.entry.key == c.Key && r.weight == c.Weight {
-		// Its answer was lost, and the client gave it another number.
+	if r := s.holds[c.Token]; r != nil && !c.Uses && r.entry.key == c.Key && r.weight >= c.Weight {
+		// Its answer was lost, and the client gave it another number; or has begun to downgrade it (P47).
+		t.lessen(r, c.Weight)
 		s.results[c.Number] = result{what: Granted, token: c.Token}
 		return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
 	}

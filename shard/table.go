@@ -89,6 +89,7 @@ const (
 	Declined                          // it was a Try, and would have had to wait
 	Resumed                           // it holds the key as it did in an earlier table (C8)
 	Renamed                           // it belongs to another session now, or has another number (P42)
+	Lessened                          // it holds no more than Weight of the key now (P47)
 )
 
 // report calls the observer, if there is one.
@@ -235,6 +236,8 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.carry(cmd, out)
 	case Claim:
 		out = t.reclaim(cmd, out)
+	case Downgrade:
+		out = t.downgrade(cmd, out)
 	case Tagged:
 		switch c := cmd.Command.(type) {
 		case Acquire:

@@ -10,23 +10,25 @@ import (
 // Kind says what a call is for.
 type Kind uint8
 
-// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, a Proclaim, an Arrive, a Carry, a Hear or a Confirm.
+// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, a Proclaim, an Arrive, a Carry, a Hear,
+// a Confirm or a Downgrade.
 const (
-	Lock     Kind = iota // wait for a key
-	Cancel               // undo a Lock whose caller has given up
-	Unlock               // give a hold back
-	Fix                  // make a hold of fixed length end Length from now (P7)
-	Close                // end a lease, with all that it holds
-	Report               // ask the table of a new generation for a hold (C8)
-	Drop                 // end a user's use of a resource (P39)
-	Ask                  // ask who uses a resource, or who leads an election
-	Remember             // tell the table of a new generation of a durable use that the one before had
-	Proclaim             // give a leadership another value
-	Recall               // tell it what the one before remembered (P43, P44)
-	Arrive               // arrive at a latch (P44)
-	Carry                // carry a guest on, in one shard (P42)
-	Hear                 // renew a guest's session
-	Confirm              // a Hear that waits until the guest's home shard, and others, confirm what was known before it
+	Lock      Kind = iota // wait for a key
+	Cancel                // undo a Lock whose caller has given up
+	Unlock                // give a hold back
+	Fix                   // make a hold of fixed length end Length from now (P7)
+	Close                 // end a lease, with all that it holds
+	Report                // ask the table of a new generation for a hold (C8)
+	Drop                  // end a user's use of a resource (P39)
+	Ask                   // ask who uses a resource, or who leads an election
+	Remember              // tell the table of a new generation of a durable use that the one before had
+	Proclaim              // give a leadership another value
+	Recall                // tell it what the one before remembered (P43, P44)
+	Arrive                // arrive at a latch (P44)
+	Carry                 // carry a guest on, in one shard (P42)
+	Hear                  // renew a guest's session
+	Confirm               // a Hear that waits until the guest's home shard, and others, confirm what was known before it
+	Downgrade             // make a writer's hold a reader's (P47)
 )
 
 // Call is one command on its way to a shard and back. A caller fills in the first part, hands the
@@ -38,7 +40,7 @@ type Call struct {
 	Request Request       // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key, and Elects; of a Proclaim: its Value
 	Arrival shard.Memory  // of an Arrive: the latch, who arrives, and for how long that is remembered
 	Length  time.Duration // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
-	Hold    *Hold         // of an Unlock, a Fix and a Proclaim; the result of a Lock
+	Hold    *Hold         // of an Unlock, a Fix, a Proclaim and a Downgrade; the result of a Lock
 	Failed  bool          // of the Unlock of an operation: it failed
 	Only    bool          // of a Carry: only if there is something to carry on
 	Shards  []int         // of a Confirm: those beside the guest's home; where the session has no lease, there is nothing to confirm

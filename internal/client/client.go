@@ -415,6 +415,8 @@ func (c *Client) start(call *Call) {
 		s.ask(call)
 	case Proclaim:
 		s.proclaim(call)
+	case Downgrade:
+		s.downgrade(call)
 	case Carry:
 		s.carry(call)
 	case Hear, Confirm:

@@ -76,7 +76,7 @@ func (l *lease) goOver() {
 			c.Hold, c.fixing, c.Skipped, c.reports = nil, false, false, c.Request.Held != 0 || c.entered != 0 && !c.Skipped && !vague
 			c.stamp, c.dropped = 0, 0 // the next table's stamps need not be later
 			c.askAgain()
-		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember, c.Kind == Carry, c.Kind == Proclaim:
+		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember, c.Kind == Carry, c.Kind == Proclaim, c.Kind == Downgrade:
 			c.askAgain()
 		case c.Kind == Recall && c.Hold == nil && l.shard.knows(c.memory):
 			l.remove(c) // it is told anew

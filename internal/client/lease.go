@@ -278,7 +278,7 @@ func (l *lease) confirmed(c *Call, err error) {
 	case Cancel:
 		l.cancelled(c)
 		l.client.finish(c, err)
-	case Drop, Proclaim:
+	case Drop, Proclaim, Downgrade:
 		l.client.finish(c, err)
 	case Recall:
 		if err != nil {
@@ -317,7 +317,7 @@ func (l *lease) closed() {
 			l.client.finish(c, fault.ErrUnconfirmed) // the Close may have come first: then the operation has failed
 		case c.Kind == Unlock || c.Kind == Close:
 			l.client.finish(c, nil)
-		case c.Kind == Proclaim:
+		case c.Kind == Proclaim || c.Kind == Downgrade:
 			l.client.finish(c, fault.ErrClosed)
 		case c.Kind == Recall || c.Kind == Arrive:
 			l.client.finish(c, c.unanswered(fault.ErrClosed))
@@ -495,6 +495,7 @@ func (l *lease) loseForSession() {
 	l.holds = nil // Leave need not wait for them
 	l.dropFixes(fault.ErrLost)
 	l.dropReports()
+	l.dropDowngrades(fault.ErrLost)
 	l.finishWaiting(fault.ErrLost)
 	if len(l.calls) == 0 { // else its Close is under way
 		l.close()

@@ -133,6 +133,8 @@ func (s *shardClient) command(c *Call) shard.Command {
 		return l.drops(c, base, c.Request.use())
 	case Proclaim:
 		return c.proclamation(base)
+	case Downgrade:
+		return shard.Downgrade{Call: base, Key: c.Hold.Key, Token: c.Hold.Token}
 	case Fix:
 		return shard.Fix{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Hold: c.Length}
 	case Report:

@@ -79,6 +79,9 @@ type Holder interface {
 	Succeeding(retention time.Duration)
 	// Proclaimed: its value is the one with this sequence now, or a later one (P46).
 	Proclaimed(sequence uint64)
+	// Downgrading: it is a reader's from now on, and that is about to be sent; Downgraded: the call is about to return (P47).
+	Downgrading()
+	Downgraded(err error)
 	// Unlocked: the Unlock is about to return.
 	Unlocked(err error)
 	// Extending: the fixed end is about to be moved to d from now; Extended: it was, or not.

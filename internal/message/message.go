@@ -219,7 +219,7 @@ func (m *Renewal) Fields(c *wire.Codec) {
 			continue
 		}
 		switch client, _ := shard.ClientOf(o.Command); o.Command.(type) {
-		case shard.Cancel, shard.Release, shard.End, shard.Drop, shard.Close:
+		case shard.Cancel, shard.Release, shard.End, shard.Drop, shard.Close, shard.Downgrade:
 			c.Check(client == m.Session, "a renewal that names another session's command")
 		default:
 			c.Fail("a renewal that names what cannot be abandoned")

@@ -90,6 +90,8 @@ func CommandName(cmd shard.Command) string {
 		return "lock " + c.Key
 	case shard.Proclaim:
 		return fmt.Sprintf("proclaim %s sequence %d", c.Key, c.Sequence)
+	case shard.Downgrade:
+		return fmt.Sprintf("downgrade %s token %d", c.Key, c.Token)
 	case shard.Release:
 		return fmt.Sprintf("unlock %s token %d", c.Key, c.Token)
 	case shard.Begin:
@@ -143,7 +145,7 @@ func resultName(e *shard.Event, request string) string {
 // past has the word for a command that was carried out.
 var past = map[string]string{
 	"end": "ended", "fail": "failed", "drop": "dropped", "proclaim": "proclaimed", "unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed",
-	"arrive": "arrived", "recall": "recalled", "carry": "carried",
+	"downgrade": "downgraded", "arrive": "arrived", "recall": "recalled", "carry": "carried",
 }
 
 func raftName(m *raftpb.Message) string {

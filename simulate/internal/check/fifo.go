@@ -161,6 +161,12 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 			f.world.Fail(fmt.Errorf("P45 round: shard %d lets %s into %q, and %d of the round before are inside", name.Shard, f.named(r), d.Key, k.used))
 		}
 		f.holds(name, k, r, d, p.at)
+	case shard.Lessened:
+		g := k.held[r]
+		k.used -= g.weight - d.Weight
+		g.weight = d.Weight
+		k.held[r] = g
+		f.h.checkLessened(name, d)
 	case shard.Renamed:
 		f.renamed(name, k, requestName{d.Was, d.WasNumber}, r)
 	case shard.Resumed:
@@ -238,7 +244,7 @@ func (f *fifo) begun(now ShardName) {
 
 var verbs = [...]string{
 	shard.Entered: "queued", shard.Admitted: "granted", shard.Finished: "released", shard.Withdrawn: "dropped",
-	shard.Declined: "refused", shard.Resumed: "resumed", shard.Renamed: "renamed",
+	shard.Declined: "refused", shard.Resumed: "resumed", shard.Renamed: "renamed", shard.Lessened: "downgraded",
 }
 
 // named says whose request it is.

@@ -182,6 +182,9 @@ type Hold struct {
 	left      bool          // it ended since its node left, and had waited for it
 	succeeded bool          // its caller has said that what is done once has succeeded
 
+	lessened   time.Duration // when it became a reader's (P47); running: it did not
+	downgraded time.Duration // when that was confirmed; running: it was not
+
 	proclaimed uint64 // of a leadership: the sequence of the latest value that was confirmed
 }
 
@@ -284,7 +287,7 @@ func (c *Call) end(l env.Hold, err error) *Hold {
 		return nil
 	}
 	k := h.keys[c.want.Key]
-	x := &Hold{call: c, key: k, hold: l, token: l.Token(), began: w.Now(), unlocking: running, unlocked: running, end: running}
+	x := &Hold{call: c, key: k, hold: l, token: l.Token(), began: w.Now(), unlocking: running, unlocked: running, end: running, lessened: running, downgraded: running}
 	if d := c.want.MaxHold; d > 0 {
 		x.latest = w.Now() + d
 	}
@@ -345,6 +348,14 @@ func (x *Hold) Unlocked(err error) {
 		x.key.done.confirmed(x)
 	}
 	x.key.settle()
+}
+
+// weight is how much of the key it is.
+func (x *Hold) weight() int64 {
+	if x.lessened != running {
+		return 1
+	}
+	return x.call.want.Weight
 }
 
 // believed reports whether the holder's code may think that it holds the key: its
@@ -413,7 +424,7 @@ func (x *Hold) retire() {
 	k := x.key
 	if i := slices.Index(k.live, x); i >= 0 {
 		k.live = append(k.live[:i], k.live[i+1:]...) // a walk from the end may be under way, and must find no nil
-		k.weight -= x.call.want.Weight
+		k.weight -= x.weight()
 	}
 	if x.unwatch != nil {
 		x.unwatch()

@@ -160,6 +160,8 @@ func (s lockState) after(ops []porcupine.Operation) lockState {
 			of(in.token).until = in.until
 		case shares:
 			of(in.token).handles = in.handles
+		case lessens:
+			of(in.token).weight = 1
 		}
 	}
 	over := make(map[uint64]bool)
@@ -235,6 +237,13 @@ func (k *keyHistory) operations() []porcupine.Operation {
 				add(i, s.at, s.at, lockInput{what: shares, token: x.token, handles: s.handles})
 			}
 		}
+		if at := x.lessened; at != running {
+			until := max(at, x.downgraded) // it helps all others, so the earliest will do: see excused
+			if x.end != running {
+				until = max(at, min(until, x.end))
+			}
+			add(i, at, until, lockInput{what: lessens, token: x.token})
+		}
 		from, to, over := x.span()
 		if !over {
 			continue
@@ -299,6 +308,9 @@ func (k *keyHistory) excused(try *Call) bool {
 		}
 		if x != nil {
 			if _, to, over := x.span(); over && to == forever {
+				return true
+			}
+			if x.lessened != running && x.downgraded == running {
 				return true
 			}
 		}

@@ -22,7 +22,7 @@ func (h *History) checkExclusion(k *keyHistory, x *Hold) {
 	var sum int64
 	for _, y := range slices.Backward(k.live) {
 		if y.believed() {
-			sum += y.call.want.Weight
+			sum += y.weight()
 		}
 	}
 	if sum <= x.call.want.Capacity {
@@ -75,7 +75,7 @@ func (h *History) checkToken(k *keyHistory, x *Hold) {
 func (h *History) checkFence(x *Hold) {
 	k := x.key
 	floor := k.exclusive
-	if x.call.want.Weight == x.call.want.Capacity {
+	if x.weight() == x.call.want.Capacity {
 		floor = k.highest
 	}
 	if x.token < floor {
@@ -94,14 +94,14 @@ func (h *History) checkLeases(k *keyHistory, x *Hold) {
 	k.settle()
 	var sum int64
 	for _, y := range k.lapsed {
-		sum += y.call.want.Weight
+		sum += y.weight()
 	}
 	if sum+k.weight <= x.call.want.Capacity {
 		return // all fit in together
 	}
 	for _, y := range slices.Backward(k.live) {
 		if y.believed() {
-			sum += y.call.want.Weight
+			sum += y.weight()
 		}
 	}
 	if len(k.lapsed) > 0 && sum > x.call.want.Capacity {
@@ -111,7 +111,7 @@ func (h *History) checkLeases(k *keyHistory, x *Hold) {
 	}
 	for _, y := range slices.Backward(k.live) {
 		p := y.call.process
-		if y == x || y.believed() || p.Dead() || p.Paused() || !p.Well(lossGrace) || y.call.want.Weight+x.call.want.Weight <= x.call.want.Capacity {
+		if y == x || y.believed() || p.Dead() || p.Paused() || !p.Well(lossGrace) || y.weight()+x.call.want.Weight <= x.call.want.Capacity {
 			continue
 		}
 		if late := now - y.leasedUntil(); late > lossGrace && !y.told() {
@@ -135,6 +135,17 @@ func (h *History) checkFreed(name ShardName, d shard.Decision) {
 	}
 	if until := x.leasedUntil(); until > h.world.Now() {
 		h.world.Fail(fmt.Errorf("G5 lease: shard %d frees %q, and %v is leased until %v", name.Shard, d.Key, x, until))
+	}
+}
+
+// checkLessened (P47): a table lets readers in beside a writer only once that is a reader.
+func (h *History) checkLessened(name ShardName, d shard.Decision) {
+	k := h.keys[d.Key]
+	if k == nil {
+		return
+	}
+	if x := k.tokens[d.Token]; x != nil && x.end == running && x.weight() > d.Weight {
+		h.world.Fail(fmt.Errorf("G1 downgrade: shard %d leaves %v no more than a reader's share", name.Shard, x))
 	}
 }
 
