@@ -544,6 +544,19 @@ func (m *model) step(cmd Command) (out []Event) {
 		}
 		s.ttl, s.fixed, s.silent = c.Hold, true, 0
 		return append([]Event{fixed(c.Session, c.Hold)}, m.finish(s, c.Number, done(c.Session, c.Number))...)
+	case Downgrade:
+		s, out := m.arrive(c.Call, false, 0, "")
+		if s == nil {
+			return out
+		}
+		i := slices.IndexFunc(m.wishes, func(w wish) bool {
+			return w.Session == c.Session && w.Key == c.Key && w.token == c.Token && w.token != 0 && w.Kind == RW
+		})
+		if i < 0 {
+			return m.finish(s, c.Number, refused(c.Session, c.Number, Lost))
+		}
+		m.wishes[i].Weight = 1
+		return append(m.finish(s, c.Number, done(c.Session, c.Number)), m.grant(c.Key)...)
 	case Close:
 		if m.find(c.Session) == nil {
 			m.delete(c.Session)
@@ -700,9 +713,11 @@ func (m *model) report(c Report) []Event {
 		}
 	}
 	same := func(w wish) bool {
-		return !c.Uses && w.Session == c.Session && w.token == c.Token && w.token != 0 && w.Key == c.Key && w.Weight == c.Weight
+		return !c.Uses && w.Session == c.Session && w.token == c.Token && w.token != 0 && w.Key == c.Key &&
+			(w.Weight == c.Weight || w.Weight > c.Weight && w.Kind == RW && c.Kind == RW)
 	}
-	if slices.ContainsFunc(m.wishes, same) {
+	if i := slices.IndexFunc(m.wishes, same); i >= 0 {
+		m.wishes[i].Weight = c.Weight
 		s.results = append(s.results, outcome{c.Number, Granted, c.Token, 0})
 		return append(out, granted(c.Session, c.Number, c.Token))
 	}
@@ -1038,6 +1053,9 @@ func (s *script) make(t *Table) Command {
 	case 1:
 		return Fix{Call: c, Key: key, Token: token, Hold: time.Duration(1+r.IntN(5)) * time.Second}
 	case 2, 3, 4:
+		if r.IntN(4) == 0 {
+			return Downgrade{Call: c, Key: key, Token: token}
+		}
 		return Release{Call: c, Key: key, Token: token}
 	}
 	a := Acquire{Call: c, TTL: ttl, Name: who, Key: pick(r, "a", "b", "s", "t"), Try: r.IntN(4) == 0}

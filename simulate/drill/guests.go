@@ -56,6 +56,7 @@ var deeds = [...]struct {
 	{"elect", (*guests).elect},
 	{"observe", (*guests).observe},
 	{"set", (*guests).set},
+	{"downgrade", (*guests).downgrade},
 }
 
 // newGuests draws how many there are, and what they do.
