@@ -7,6 +7,33 @@ import (
 	"github.com/lockmesh/mesh"
 )
 
+// A writer lets readers in, and no other writer before it has read what it wrote.
+func ExampleLock_Downgrade() {
+	node, err := mesh.Solo()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx := context.Background()
+
+	writer, err := node.Lock(ctx, "index")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	reader, err := writer.Downgrade(ctx)
+	fmt.Println(writer.Err(), reader.Err(), reader.Token() == writer.Token(), err)
+
+	other, err := node.TryRLock(ctx, "index")
+	fmt.Println(other.Err(), err)
+	fmt.Println(reader.Unlock(ctx), other.Unlock(ctx))
+	// Output:
+	// mesh: closed <nil> true <nil>
+	// <nil> <nil>
+	// <nil> <nil>
+}
+
 // A transfer holds both accounts. Another transfer in the opposite direction cannot wait for it in a circle.
 func ExampleNode_LockAll() {
 	node, err := mesh.Solo()
