@@ -30,7 +30,13 @@ type LockSet struct {
 // LockAll is [Session.LockAll] in the node's own session. While a node of [Start] cannot serve yet, LockAll waits; if ctx ends first, the
 // error unwraps to ErrNotFounded and to ctx.Err().
 func (n *Node) LockAll(ctx context.Context, keys []string, opts ...LockOption) (*LockSet, error) {
-	if _, err := checkSet(ctx, keys, opts); err != nil {
+	switch {
+	case ctx == nil:
+		return nil, invalid("the context", "nil", "a context")
+	case n.isZero():
+		return nil, ErrClosed
+	}
+	if _, err := checkSet(keys, opts); err != nil {
 		return nil, err
 	}
 	s, err := n.waitFor(ctx)
@@ -62,12 +68,15 @@ func (n *Node) LockAll(ctx context.Context, keys []string, opts ...LockOption) (
 //
 // Call Unlock when done.
 func (s *Session) LockAll(ctx context.Context, keys []string, opts ...LockOption) (*LockSet, error) {
-	reqs, err := checkSet(ctx, keys, opts)
 	switch {
-	case err != nil:
-		return nil, err
+	case ctx == nil:
+		return nil, invalid("the context", "nil", "a context")
 	case s.isZero():
 		return nil, ErrClosed
+	}
+	reqs, err := checkSet(keys, opts)
+	if err != nil {
+		return nil, err
 	}
 	for l := linkOf(ctx); l != nil; l = l.up {
 		if g := l.grant; g.owner == s && g.key >= reqs[0].Key && g.mode != client.Uses && g.living() {
@@ -90,11 +99,8 @@ func (s *Session) LockAll(ctx context.Context, keys []string, opts ...LockOption
 }
 
 // checkSet checks the arguments of LockAll, and returns its requests, in the order of their keys.
-func checkSet(ctx context.Context, keys []string, opts []LockOption) ([]client.Request, error) {
-	switch {
-	case ctx == nil:
-		return nil, invalid("the context", "nil", "a context")
-	case len(keys) == 0 || len(keys) > maxSet:
+func checkSet(keys []string, opts []LockOption) ([]client.Request, error) {
+	if len(keys) == 0 || len(keys) > maxSet {
 		return nil, invalid("the number of keys", len(keys), fmt.Sprintf("1 to %d", maxSet))
 	}
 	keys = slices.Sorted(slices.Values(keys))

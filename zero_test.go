@@ -38,6 +38,8 @@ func args(method reflect.Type, ctx context.Context, right, option bool) (all []r
 			v = reflect.ValueOf(1)
 		case in == reflect.TypeFor[OpFunc]():
 			v = reflect.ValueOf(func(context.Context, *Operation) error { return nil })
+		case in == reflect.TypeFor[[]string]():
+			v = reflect.ValueOf([]string{"k"})
 		case in == reflect.TypeFor[[]byte]():
 			v = reflect.ValueOf([]byte("alive"))
 		default:
@@ -73,7 +75,7 @@ func takesContext(method reflect.Type) bool {
 func TestWhatNoCallReturnedIsOver(t *testing.T) {
 	fine := map[string]bool{"Node.Close": true, "Node.Leave": true, "Session.Close": true} // nil, as a second time
 	for _, v := range []any{
-		new(Lock), (*Lock)(nil), new(Session), (*Session)(nil), new(Node), (*Node)(nil),
+		new(Lock), (*Lock)(nil), new(LockSet), (*LockSet)(nil), new(Session), (*Session)(nil), new(Node), (*Node)(nil),
 		new(WaitError), new(Member), new(MemberState), new(Health), new(Stats),
 	} {
 		whole := reflect.TypeOf(v)

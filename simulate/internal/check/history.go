@@ -182,8 +182,7 @@ type Hold struct {
 	left      bool          // it ended since its node left, and had waited for it
 	succeeded bool          // its caller has said that what is done once has succeeded
 
-	lessened   time.Duration // when it became a reader's (P47); running: it did not
-	downgraded time.Duration // when that was confirmed; running: it was not
+	less downgrade // it is a reader's (P47)
 
 	proclaimed uint64 // of a leadership: the sequence of the latest value that was confirmed
 }
@@ -287,7 +286,7 @@ func (c *Call) end(l env.Hold, err error) *Hold {
 		return nil
 	}
 	k := h.keys[c.want.Key]
-	x := &Hold{call: c, key: k, hold: l, token: l.Token(), began: w.Now(), unlocking: running, unlocked: running, end: running, lessened: running, downgraded: running}
+	x := &Hold{call: c, key: k, hold: l, token: l.Token(), began: w.Now(), unlocking: running, unlocked: running, end: running}
 	if d := c.want.MaxHold; d > 0 {
 		x.latest = w.Now() + d
 	}
@@ -350,9 +349,15 @@ func (x *Hold) Unlocked(err error) {
 	x.key.settle()
 }
 
+// downgrade is what is known of a Downgrade.
+type downgrade struct {
+	begun, ended bool // ended: it was confirmed
+	from, to     time.Duration
+}
+
 // weight is how much of the key it is.
 func (x *Hold) weight() int64 {
-	if x.lessened != running {
+	if x.less.begun {
 		return 1
 	}
 	return x.call.want.Weight

@@ -237,8 +237,8 @@ func (k *keyHistory) operations() []porcupine.Operation {
 				add(i, s.at, s.at, lockInput{what: shares, token: x.token, handles: s.handles})
 			}
 		}
-		if at := x.lessened; at != running {
-			until := max(at, x.downgraded) // it helps all others, so the earliest will do: see excused
+		if at := x.less.from; x.less.begun {
+			until := max(at, x.less.to) // it helps all others, so the earliest will do: see excused
 			if x.end != running {
 				until = max(at, min(until, x.end))
 			}
@@ -310,7 +310,7 @@ func (k *keyHistory) excused(try *Call) bool {
 			if _, to, over := x.span(); over && to == forever {
 				return true
 			}
-			if x.lessened != running && x.downgraded == running {
+			if x.less.begun && !x.less.ended {
 				return true
 			}
 		}
