@@ -224,6 +224,7 @@ func (e *entryImage) Fields(c *wire.Codec) {
 	key(c, &e.key)
 	wire.Number(c, &e.kind, uint64(lastKind))
 	wire.Number(c, &e.capacity, MaxWeight)
+	c.Uint(&e.born, maxRevision)
 	n := c.Array(e.holders.len+e.queue.len, 1<<22)
 	if c.Reads() {
 		for range n {
@@ -402,6 +403,8 @@ func (rs *Restore) Table() (*Table, error) {
 	if rs.err != nil {
 		return nil, rs.err
 	}
+	// Those that changed while the snapshot was taken came first.
+	rs.t.entries.sort(func(a, b *entry) int { return inOrderOfBirth(a, b.born, b.key) })
 	return rs.t, nil
 }
 
@@ -513,7 +516,7 @@ func (rs *Restore) entry(c *wire.Codec, read *entryImage) {
 	default:
 		c.Check(len(read.requests) > 0 && !fits, "a key out of place")
 	}
-	c.Check(share(e.kind, 1, e.capacity), "a key out of place")
+	c.Check(share(e.kind, 1, e.capacity) && e.born > 0 && e.born <= rs.t.revision, "a key out of place")
 	if c.Err() != nil {
 		return
 	}

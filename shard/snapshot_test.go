@@ -333,7 +333,7 @@ func TestMalformedSnapshots(t *testing.T) {
 	ask := func(number, weight, token any) fields {
 		return fields{1, 1, number, weight, token, []byte(nil), 0, false}
 	}
-	key := func(kind, capacity any, asks ...any) fields { return fields{2, "a", kind, capacity, asks} }
+	key := func(kind, capacity any, asks ...any) fields { return fields{2, "a", kind, capacity, 7, asks} }
 	waiting := func(n int) fields {
 		asks := fields{ask(1, 1, 7)}
 		for i := range n {
@@ -349,9 +349,11 @@ func TestMalformedSnapshots(t *testing.T) {
 	nobodys := fields{"u", 0, 0, true, 5}
 	// A resource that remembers an update, and has these requests and uses.
 	resource := func(asks, uses fields) fields {
-		return fields{2, "r", 2, 1, asks, fields{}, fields{"1", 3, 9}, fields{}, uses}
+		return fields{2, "r", 2, 1, 7, asks, fields{}, fields{"1", 3, 9}, fields{}, uses}
 	}
-	nothing := func(asks, uses fields) fields { return fields{2, "r", 2, 1, asks, fields{}, fields{}, fields{}, uses} }
+	nothing := func(asks, uses fields) fields {
+		return fields{2, "r", 2, 1, 7, asks, fields{}, fields{}, fields{}, uses}
+	}
 	tests := []struct {
 		name   string
 		images []fields
@@ -387,6 +389,8 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"a key that is too long", []fields{head, ann(), {2, string(make([]byte, MaxKey+1)), 1, 3, fields{ask(1, 1, 7)}}, end}},
 		{"a key twice", []fields{head, ann(), key(1, 3, ask(1, 1, 7)), key(1, 3, ask(2, 1, 8)), {3, 1, 2}}},
 		{"a key without requests", []fields{head, ann(), key(1, 3), end}},
+		{"a key that nothing made", []fields{head, ann(), {2, "a", 1, 3, 0, fields{ask(1, 1, 7)}}, end}},
+		{"a key of the future", []fields{head, ann(), {2, "a", 1, 3, 101, fields{ask(1, 1, 7)}}, end}},
 		{"a key of an unknown kind", []fields{head, ann(), key(3, 3, ask(1, 1, 7)), end}},
 		{"a lock with the capacity of a semaphore", []fields{head, ann(), key(0, 3, ask(1, 1, 7)), end}},
 		{"a capacity beyond the limit", []fields{head, ann(), key(1, uint64(MaxWeight)+1, ask(1, 1, 7)), end}},

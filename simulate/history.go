@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
@@ -170,6 +171,9 @@ func (p *process) Called(node transport.ID, ask env.Ask) env.Caller {
 func (p *process) Asks(node transport.ID, key string) func(env.Elected) {
 	return p.world.history.checks.Asks(p, key)
 }
+
+// Looks implements env.Clients.
+func (p *process) Looks(transport.ID) func(shard.Page) { return p.world.history.checks.Looks(p) }
 
 // Observes implements env.Clients.
 func (p *process) Observes(node transport.ID, key string, lasts time.Duration) env.Watcher {

@@ -36,22 +36,24 @@ const (
 type Call struct {
 	Kind    Kind
 	Shard   int
-	Session *Session      // of a Lock, a Drop, an Arrive, a Remember, a Recall, a Hear and a Confirm, and of a Carry that a caller made
-	Request Request       // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key, and Elects; of a Proclaim: its Value
-	Arrival shard.Memory  // of an Arrive: the latch, who arrives, and for how long that is remembered
-	Length  time.Duration // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
-	Hold    *Hold         // of an Unlock, a Fix, a Proclaim and a Downgrade; the result of a Lock
-	Failed  bool          // of the Unlock of an operation: it failed
-	Only    bool          // of a Carry: only if there is something to carry on
-	Shards  []int         // of a Confirm: those beside the guest's home; where the session has no lease, there is nothing to confirm
-	Parker  env.Parker    // the driver's: where the caller waits, if one does
-	Owner   any           // the driver's
+	Session *Session          // of a Lock, a Drop, an Arrive, a Remember, a Recall, a Hear and a Confirm, and of a Carry that a caller made
+	Request Request           // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key, and Elects; of a Proclaim: its Value
+	Inspect *shard.Inspection // of an Ask what is known of keys
+	Arrival shard.Memory      // of an Arrive: the latch, who arrives, and for how long that is remembered
+	Length  time.Duration     // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
+	Hold    *Hold             // of an Unlock, a Fix, a Proclaim and a Downgrade; the result of a Lock
+	Failed  bool              // of the Unlock of an operation: it failed
+	Only    bool              // of a Carry: only if there is something to carry on
+	Shards  []int             // of a Confirm: those beside the guest's home; where the session has no lease, there is nothing to confirm
+	Parker  env.Parker        // the driver's: where the caller waits, if one does
+	Owner   any               // the driver's
 
 	Err     error       // the result
 	Skipped bool        // of a Lock: its operation was done already; then Hold is a use, if it was a pull, else nil
 	Use     *Hold       // of the Unlock of a pull that did not fail
 	Refs    []shard.Ref // of an Ask who uses a resource
 	Leader  Leader      // of an Ask who leads an election
+	Page    Page        // of an Ask with an Inspection
 	Info    WaitInfo    // of a Lock: what was known
 	None    bool        // of a Carry: there was nothing to carry on
 	Ended   bool        // of a claim: what it claims has ended; then stamp is its token

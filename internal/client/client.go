@@ -450,6 +450,11 @@ func (c *Client) received(in Received) {
 			s.spoke(in.From, m.Leadership)
 			s.led(m)
 		}
+	case *message.State:
+		if m.Generation == s.generation {
+			s.spoke(in.From, m.Leadership)
+			s.inspected(m)
+		}
 	case *message.Redirect:
 		if m.Generation == s.generation {
 			s.redirected(in.From, *m)

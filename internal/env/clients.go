@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -17,6 +18,8 @@ type Clients interface {
 	Called(node transport.ID, ask Ask) Caller
 	// Asks: a caller is about to ask a node who leads an election. Answered is called if it is about to be told.
 	Asks(node transport.ID, key string) (answered func(Elected))
+	// Looks: a caller is about to ask what is known of keys. Answered is called with each page that comes, before the caller is told.
+	Looks(node transport.ID) (answered func(shard.Page))
 	// Observes: a caller begins to observe an election. What was not confirmed for so long is not known any more.
 	Observes(node transport.ID, key string, lasts time.Duration) Watcher
 }

@@ -56,6 +56,10 @@ func Name(m Message, to transport.ID, asked Asked) string {
 		return "who leads " + m.Key
 	case *Led:
 		return m.name()
+	case *Inspect:
+		return m.name()
+	case *State:
+		return "seen"
 	case *Forward:
 		return "pass on: " + Name(m.Inside, transport.ID(m.To), asked)
 	case *replica.Missing:
@@ -73,6 +77,14 @@ func (m *Led) name() string {
 		return "nobody leads " + m.Key
 	}
 	return fmt.Sprintf("leader of %s token %d sequence %d", m.Key, m.Token, m.Sequence)
+}
+
+// name says of what a question is.
+func (m *Inspect) name() string {
+	if m.List {
+		return "look for keys"
+	}
+	return "look at " + m.Inspection.Key
 }
 
 // CommandName names a client's command: "lock k", "unlock k token 7".

@@ -57,6 +57,7 @@ var deeds = [...]struct {
 	{"observe", (*guests).observe},
 	{"set", (*guests).set},
 	{"downgrade", (*guests).downgrade},
+	{"inspect", (*guests).inspect},
 }
 
 // newGuests draws how many there are, and what they do.

@@ -291,6 +291,8 @@ var vocabulary = []struct {
 	{"views", is[*message.View]},
 	{"questions for leaders", is[*message.Observe]},
 	{"leaders", is[*message.Led]},
+	{"looks", is[*message.Inspect]},
+	{"sights", is[*message.State]},
 	{"redirects", is[*message.Redirect]},
 	{"renewals", is[*message.Renewal]},
 	{"renewal answers", is[*message.Answer]},

@@ -23,7 +23,8 @@ type fifo struct {
 	// dropped counts the requests that left a queue without a grant. It is looked up, never
 	// ranged over.
 	dropped map[ownerName]int
-	lives   map[int]ShardName // by shard: its latest generation; looked up, never ranged over
+	tokens  map[tokenName]span // looked up, never ranged over
+	lives   map[int]ShardName  // by shard: its latest generation; looked up, never ranged over
 }
 
 // ownerName names a node as the owner of requests for a key.
@@ -129,6 +130,7 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 		if t := k.held[r].told; t != nil {
 			t.to = f.world.Now()
 		}
+		f.over(k.key, k.held[r].token)
 		delete(k.held, r)
 	case shard.Declined:
 		if d.Settling {
@@ -214,6 +216,7 @@ func (f *fifo) holds(name ShardName, k *keyQueue, r requestName, d shard.Decisio
 		c.granted = append(c.granted, g.told)
 	}
 	k.held[r] = g
+	f.tokens[tokenName{d.Key, d.Token}] = span{f.world.Now(), running}
 	if !k.over {
 		f.h.inside.late.granted(name, d.Key, r)
 	}
@@ -235,10 +238,20 @@ func (f *fifo) begun(now ShardName) {
 			c.done = nil // whether the next table hears of it depends on who lives
 		}
 		for _, g := range k.held { // order-free: each is ended alone
+			f.over(k.key, g.token)
 			if g.told != nil {
 				g.told.to = f.world.Now()
 			}
 		}
+	}
+}
+
+// over notes that a hold is over.
+func (f *fifo) over(key string, token uint64) {
+	name := tokenName{key, token}
+	if s, held := f.tokens[name]; held && s.to == running {
+		s.to = f.world.Now()
+		f.tokens[name] = s
 	}
 }
 
