@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -87,3 +90,63 @@ func TestALongQueueIsTold(t *testing.T) {
 		t.Errorf("%d keys are listed", keys)
 	}
 }
+
+// Promise: P48: Inspect takes about as long as what it asks a majority, one question and its confirmation; and a long one that is under
+// way holds up no Lock of the same shard.
+func TestWhatInspectCosts(t *testing.T) {
+	many := fewer(5000, shard.MaxWaiters)
+	w := newTrial(t, simulate.Options{Seed: 1}, 5*time.Second, 3)
+	key := w.keyWhere(func(r []string) bool { return r[0] == "a" })
+	beside := ""
+	for i := 0; beside == ""; i++ {
+		if k := fmt.Sprint("beside/", i); ring.Shard(k, w.shards) == ring.Shard(key, w.shards) {
+			beside = k
+		}
+	}
+	median := func(host string, do func(context.Context, *mesh.Node)) time.Duration {
+		var all []time.Duration
+		for range 21 {
+			start := w.Now()
+			w.at(host, do)
+			all = append(all, w.Now()-start)
+		}
+		slices.Sort(all)
+		return all[len(all)/2]
+	}
+	locks := func(ctx context.Context, n *mesh.Node) {
+		l, err := n.Lock(ctx, beside)
+		w.check(err)
+		w.check(l.Unlock(ctx))
+	}
+	lock := median("c", locks) // two round trips, each with one between the leader and a follower
+	inspect := median("c", func(ctx context.Context, n *mesh.Node) {
+		_, err := n.Inspect(ctx, beside)
+		w.check(err)
+	})
+	t.Logf("Inspect %v, Lock and Unlock %v: %.2f fan-outs", inspect, lock, 4*float64(inspect)/float64(lock))
+	if 4*inspect > lock*5/2 {
+		t.Errorf("Inspect takes %v, and Lock and Unlock %v", inspect, lock)
+	}
+	w.at("b", func(ctx context.Context, n *mesh.Node) { w.check(second(n.Lock(ctx, key))) })
+	for range many {
+		w.begin("b", func(ctx context.Context, n *mesh.Node) { _, _ = n.Lock(ctx, key) })
+	}
+	w.pass(2 * time.Second)
+	over, told := false, 0
+	w.begin("c", func(ctx context.Context, n *mesh.Node) {
+		for !over {
+			k, err := n.Inspect(ctx, key, mesh.AtMost(1<<16))
+			w.check(err)
+			told = len(k.Waiters)
+		}
+	})
+	busy := median("c", locks)
+	over = true
+	w.pass(time.Second)
+	t.Logf("while %d waiters are told: %v", told, busy)
+	if busy > 2*lock || told != many {
+		t.Errorf("Lock and Unlock take %v beside an Inspect of %d waiters, and else %v", busy, told, lock)
+	}
+}
+
+func second(_ *mesh.Lock, err error) error { return err }
