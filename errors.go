@@ -125,12 +125,13 @@ type WaitError struct {
 
 	err      error
 	noQuorum bool
+	mode     client.Mode
 }
 
 func newWaitError(key string, shard int, info client.WaitInfo, err error) *WaitError {
 	e := &WaitError{
 		Key: key, Shard: shard, Leader: info.Leader, Holder: info.Holder, Token: info.Token,
-		Queued: info.Queued, Ahead: info.Ahead, Quiet: info.Quiet, err: err,
+		Queued: info.Queued, Ahead: info.Ahead, Quiet: info.Quiet, err: err, mode: info.Mode,
 	}
 	waited := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	e.noQuorum = waited && !info.Quorum
@@ -152,8 +153,11 @@ func (e *WaitError) Error() string {
 	if e.noQuorum {
 		b.WriteString("; " + strings.TrimPrefix(ErrNoQuorum.Error(), "mesh: "))
 	}
-	if e.Holder != "" {
-		fmt.Fprintf(&b, "; held by %s with token %d", e.Holder, e.Token)
+	if e.noQuorum && e.Leader == "" {
+		b.WriteString(", and no leader of the shard is known")
+	}
+	if why := e.occupied(); why != "" {
+		b.WriteString("; " + why)
 	}
 	switch {
 	case e.Queued && e.Ahead >= 0:
@@ -165,6 +169,28 @@ func (e *WaitError) Error() string {
 		fmt.Fprintf(&b, "; the shard grants nothing for another %v", e.Quiet.Round(time.Millisecond))
 	}
 	return b.String()
+}
+
+// occupied says what the key is in use as, as far as the shard has said.
+func (e *WaitError) occupied() string {
+	does := "held"
+	switch {
+	case e.Holder == "" && e.Queued && e.mode == client.Waits:
+		return "the latch is not open"
+	case e.Holder == "" && e.Queued && e.mode == client.Enters:
+		return "not all members have come to the barrier"
+	case e.Holder == "":
+		return ""
+	case errors.Is(e.err, ErrInUse):
+		does = "used"
+	case e.mode == client.Operates:
+		does = "an operation is run"
+	case e.mode == client.Elects:
+		does = "led"
+	case e.mode == client.Enters:
+		return fmt.Sprintf("the round before is not over: one inside is of %s, with token %d", e.Holder, e.Token)
+	}
+	return fmt.Sprintf("%s by %s with token %d", does, e.Holder, e.Token)
 }
 
 // Unwrap returns the causes, for errors.Is and errors.As.

@@ -181,4 +181,5 @@ type WaitInfo struct {
 	Quorum bool   // nothing shows that the shard has no majority: see fill
 
 	Quiet time.Duration // for how much longer the shard is expected to grant nothing (P27)
+	Mode  Mode          // of the request
 }
