@@ -211,6 +211,8 @@ const (
 	wireClaim
 	wireTagged
 	wireDowngrade
+	_ // was never used
+	wireResize
 )
 
 func (a *Acquire) fields(c *wire.Codec) {
@@ -402,6 +404,8 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireClaim))
 	case Downgrade:
 		cmd.fields(as(&c, wireDowngrade))
+	case Resize:
+		cmd.fields(as(&c, wireResize))
 	case Tagged:
 		cmd.fields(as(&c, wireTagged))
 		c.Raw(AppendCommand(nil, cmd.Command))
@@ -516,6 +520,10 @@ func readCommand(r *wire.Reader, mayHaveTag bool) Command {
 		cmd = a
 	case wireDowngrade:
 		var a Downgrade
+		a.fields(&c)
+		cmd = a
+	case wireResize:
+		var a Resize
 		a.fields(&c)
 		cmd = a
 	case wireTagged:

@@ -225,6 +225,9 @@ func (e *entryImage) Fields(c *wire.Codec) {
 	wire.Number(c, &e.kind, uint64(lastKind))
 	wire.Number(c, &e.capacity, MaxWeight)
 	c.Uint(&e.born, maxRevision)
+	if e.kind == Semaphore {
+		e.sizes(c)
+	}
 	n := c.Array(e.holders.len+e.queue.len, 1<<22)
 	if c.Reads() {
 		for range n {
@@ -322,6 +325,10 @@ func (q *requestImage) fields(c *wire.Codec) {
 		c.Check(q.op.Op.kind() == kind, "an operation of another kind")
 	} else if c.Reads() {
 		q.op = q.entry.waits()
+	}
+	if q.entry.kind == Semaphore && q.token != 0 {
+		wire.Number(c, &q.size, MaxWeight)
+		c.Check(q.size == 0 || q.weight <= q.size && len(q.entry.former) > 0, "a hold of more than there was")
 	}
 	if q.entry.kind == Election {
 		c.Uint(&q.sequence, anyUint)
@@ -564,11 +571,11 @@ func (rs *Restore) fits(e *entry, s *session, q *request) bool {
 	}
 	switch {
 	case q.number == 0 || s.requests[q.number] != nil || s.results != nil && !s.seen.has(q.number),
-		q.weight < 1 || q.weight > e.capacity, e.kind == Latch && q.token != 0:
+		q.weight < 1 || q.weight > e.capacity && (q.token == 0 || len(e.former) == 0), e.kind == Latch && q.token != 0:
 		return false
 	case q.token == 0:
 		return e.queue.len < MaxWaiters
 	}
 	return e.queue.len == 0 && (q.token > last || rs.t.settles != 0) && q.token <= rs.t.revision && s.holds[q.token] == nil &&
-		e.taken+q.weight <= e.capacity
+		(e.taken+q.weight <= e.capacity || len(e.former) > 0)
 }

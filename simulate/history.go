@@ -180,6 +180,11 @@ func (p *process) Observes(node transport.ID, key string, lasts time.Duration) e
 	return p.world.history.checks.Observes(p, key, lasts)
 }
 
+// Resizes implements env.Clients.
+func (p *process) Resizes(node transport.ID, key string, from, to int64) {
+	p.world.history.checks.Resizes(key, from, to)
+}
+
 // hostOf returns the host that a node lives on, or lived on.
 func (w *World) hostOf(node transport.ID) string { return check.HostOf(judged{w}, node) }
 

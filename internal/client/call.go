@@ -11,7 +11,7 @@ import (
 type Kind uint8
 
 // The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, a Proclaim, an Arrive, a Carry, a Hear,
-// a Confirm or a Downgrade.
+// a Confirm, a Downgrade or a Resize.
 const (
 	Lock      Kind = iota // wait for a key
 	Cancel                // undo a Lock whose caller has given up
@@ -29,6 +29,7 @@ const (
 	Hear                  // renew a guest's session
 	Confirm               // a Hear that waits until the guest's home shard, and others, confirm what was known before it
 	Downgrade             // make a writer's hold a reader's (P47)
+	Resize                // change a semaphore's capacity (P38)
 )
 
 // Call is one command on its way to a shard and back. A caller fills in the first part, hands the
@@ -40,6 +41,7 @@ type Call struct {
 	Request Request           // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key, and Elects; of a Proclaim: its Value
 	Inspect *shard.Inspection // of an Ask what is known of keys
 	Arrival shard.Memory      // of an Arrive: the latch, who arrives, and for how long that is remembered
+	From    int64             // of a Resize: what the capacity is to be before; its Request has the key, and the Capacity that it is to be
 	Length  time.Duration     // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
 	Hold    *Hold             // of an Unlock, a Fix, a Proclaim and a Downgrade; the result of a Lock
 	Failed  bool              // of the Unlock of an operation: it failed
@@ -52,6 +54,7 @@ type Call struct {
 	Skipped bool        // of a Lock: its operation was done already; then Hold is a use, if it was a pull, else nil
 	Use     *Hold       // of the Unlock of a pull that did not fail
 	Refs    []shard.Ref // of an Ask who uses a resource
+	Now     int64       // of a Resize that is refused: the capacity; zero: it is not known, or there is none
 	Leader  Leader      // of an Ask who leads an election
 	Page    Page        // of an Ask with an Inspection
 	Info    WaitInfo    // of a Lock: what was known

@@ -411,6 +411,8 @@ func (c *Client) start(call *Call) {
 		s.drop(call)
 	case Arrive:
 		s.arrive(call)
+	case Resize:
+		s.resize(call)
 	case Ask:
 		s.ask(call)
 	case Proclaim:

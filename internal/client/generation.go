@@ -82,7 +82,7 @@ func (l *lease) goOver() {
 			l.remove(c) // it is told anew
 		case c.Kind == Recall && l.client.now >= c.memory.until:
 			l.confirmed(c, nil)
-		case c.Kind == Recall || c.Kind == Arrive:
+		case c.Kind == Recall || c.Kind == Arrive || c.Kind == Resize:
 			c.askAgain()
 		case c.Kind == Drop:
 			c.goOverDrop()
@@ -190,7 +190,9 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 	if r.Uses {
 		r.Durable = c.Hold.use.durable
 	}
-	r.Weight, r.Capacity = q.Share()
+	if r.Weight, r.Capacity = q.Share(); c.Hold != nil && c.Hold.capacity != 0 {
+		r.Capacity = c.Hold.capacity
+	}
 	if r.Uses {
 		return r
 	}

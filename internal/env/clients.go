@@ -22,6 +22,8 @@ type Clients interface {
 	Looks(node transport.ID) (answered func(shard.Page))
 	// Observes: a caller begins to observe an election. What was not confirmed for so long is not known any more.
 	Observes(node transport.ID, key string, lasts time.Duration) Watcher
+	// Resizes: a caller is about to ask for another capacity of a semaphore (P38).
+	Resizes(node transport.ID, key string, from, to int64)
 }
 
 // Elected is what a caller is told of an election's leader (P46).

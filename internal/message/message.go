@@ -200,6 +200,7 @@ func event(c *wire.Codec, e *shard.Event) {
 	c.String(&e.Holder, shard.MaxName)
 	c.Uint(&e.Entered, anyUint)
 	wire.Number(c, &e.Quiet, uint64(shard.MaxDuration))
+	wire.Number(c, &e.Capacity, shard.MaxWeight)
 }
 
 // Fields is a list of its own: a Reply has no room for all of it.

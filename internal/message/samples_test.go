@@ -63,7 +63,7 @@ func replication() []sample {
 
 // result has a value in every field.
 var result = shard.Event{
-	Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n", Entered: 1<<52 - 1, Quiet: 9 * time.Second,
+	Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n", Entered: 1<<52 - 1, Quiet: 9 * time.Second, Capacity: 1 << 40,
 }
 
 // requests returns messages that carry requests, or say where to send them.
@@ -172,5 +172,5 @@ func leads(o message.Leadership) []any { return []any{o.Generation, o.Leader, o.
 
 // onWire returns the elements of an event on the wire.
 func onWire(p shard.Event) []any {
-	return []any{p.Session.Number, p.Number, int(p.What), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Entered, p.Quiet}
+	return []any{p.Session.Number, p.Number, int(p.What), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Entered, p.Quiet, uint64(p.Capacity)}
 }

@@ -56,17 +56,18 @@ type shardKey struct {
 
 // keyQueue is the order of one key's queue.
 type keyQueue struct {
-	key     string
-	place   map[requestName]place // of those that wait
-	ranks   int                   // that were ever given
-	held    map[requestName]grant // of those that hold
-	used    int64                 // the sum of their weights
-	granted place                 // the latest in the queue of those that were granted
-	token   uint64                // its token
-	who     requestName           // and whose it is
-	depth   int                   // as far as the timeline knows
-	over    bool                  // the shard lives in another generation
-	round   int64                 // of a barrier: that were let in since nobody was inside
+	key      string
+	place    map[requestName]place // of those that wait
+	ranks    int                   // that were ever given
+	held     map[requestName]grant // of those that hold
+	used     int64                 // the sum of their weights
+	granted  place                 // the latest in the queue of those that were granted
+	token    uint64                // its token
+	who      requestName           // and whose it is
+	depth    int                   // as far as the timeline knows
+	over     bool                  // the shard lives in another generation
+	capacity int64                 // of a semaphore
+	round    int64                 // of a barrier: that were let in since nobody was inside
 }
 
 type grant struct {
@@ -113,6 +114,7 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 		f.keys[shardKey{name, d.Key}] = k
 		f.order = append(f.order, k)
 	}
+	f.sized(name, k, r, d)
 	switch d.What {
 	case shard.Entered:
 		k.ranks++
@@ -220,7 +222,7 @@ func (f *fifo) holds(name ShardName, k *keyQueue, r requestName, d shard.Decisio
 	if !k.over {
 		f.h.inside.late.granted(name, d.Key, r)
 	}
-	if k.used += d.Weight; k.used > d.Capacity {
+	if k.used += d.Weight; k.used > f.room(k, d) {
 		f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", name.Shard, d.Key, f.named(r), k.used, d.Capacity))
 	}
 }
@@ -257,7 +259,7 @@ func (f *fifo) over(key string, token uint64) {
 
 var verbs = [...]string{
 	shard.Entered: "queued", shard.Admitted: "granted", shard.Finished: "released", shard.Withdrawn: "dropped",
-	shard.Declined: "refused", shard.Resumed: "resumed", shard.Renamed: "renamed", shard.Lessened: "downgraded",
+	shard.Declined: "refused", shard.Resumed: "resumed", shard.Renamed: "renamed", shard.Lessened: "downgraded", shard.Resized: "resized",
 }
 
 // named says whose request it is.

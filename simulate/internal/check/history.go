@@ -70,6 +70,8 @@ type keyHistory struct {
 	done      successes
 	settling  []time.Duration // when tries were refused since the shard was quiet (P27)
 	granted   []*tableGrant   // by the table, in the order in which that was told
+	resizes   []resizing
+	sizes     map[uint64]int64 // by token: of which capacity it was granted; of a semaphore; looked up, never ranged over
 
 	words    map[word]string // of an election: the values of its leaders; looked up, never ranged over
 	watchers []*watcher      // that observe it

@@ -200,7 +200,7 @@ func (k *keyHistory) operations() []porcupine.Operation {
 		switch {
 		case c.held != nil:
 			tokens = append(tokens, c.held.token)
-		case c.refused && !errors.Is(c.err, fault.ErrQuiet) && !k.excused(c):
+		case c.refused && !errors.Is(c.err, fault.ErrQuiet) && len(k.resizes) == 0 && !k.excused(c): // of a key that was resized, fifo judges its tries
 			refused = append(refused, c)
 			add(i, c.began, c.ended, lockInput{what: refuses, weight: c.want.Weight, capacity: c.want.Capacity})
 		}
@@ -212,7 +212,7 @@ func (k *keyHistory) operations() []porcupine.Operation {
 			continue
 		}
 		rank, _ := slices.BinarySearch(tokens, x.token)
-		take := lockInput{what: takes, rank: rank, token: x.token, weight: c.want.Weight, capacity: c.want.Capacity}
+		take := lockInput{what: takes, rank: rank, token: x.token, weight: c.want.Weight, capacity: k.sizeOf(x)}
 		certain := x.certain()
 		if c.want.MaxHold > 0 {
 			if take.until = c.ended + c.want.MaxHold; !certain {
