@@ -69,7 +69,7 @@ var (
 var (
 	// ErrLocked: TryLock and its like would have had to wait for other callers.
 	ErrLocked = fault.ErrLocked
-	// ErrQuiet: TryLock and its like asked a shard that grants nothing yet, because holders of
+	// ErrQuiet: TryLock and its like, or Resize, asked a shard that grants nothing yet, because holders of
 	// locks of an earlier mesh, or of the shard before it lost its majority, may still believe that they
 	// hold them. It is not ErrLocked: nobody need hold the key or wait for it. See [WithMaxTTL].
 	ErrQuiet = fault.ErrQuiet
@@ -80,7 +80,8 @@ var (
 	// ErrFailed: [Node.Once] has failed as often as [Attempts] allows.
 	ErrFailed = fault.ErrFailed
 	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore, a resource, an election, a latch, a barrier or
-	// for Once instead of another of these; or as a semaphore, a latch or a barrier with another capacity or number.
+	// for Once instead of another of these; or as a semaphore, a latch or a barrier with another capacity or number. Also if more permits are wanted than a
+	// semaphore has by now: see [Node.Resize].
 	ErrCapacityMismatch = fault.ErrCapacity
 	// ErrTooManyWaiters: 65,536 requests already wait for the key, or the resource has as many uses.
 	ErrTooManyWaiters = fault.ErrTooManyWaiters
@@ -89,7 +90,7 @@ var (
 	// ErrLost: the lease ended before Unlock, for example while this node was cut off.
 	// Another caller may hold the key by now.
 	ErrLost = fault.ErrLost
-	// ErrUnconfirmed: the release was sent, and no answer came. The node keeps retrying, also
+	// ErrUnconfirmed: the release was sent, and no answer came. Of other calls, Resize for example, see there. The node keeps retrying, also
 	// with each renewal of the session, until the release is confirmed or the lease has ended.
 	// The key is free at the latest when the lease ends: soon after the lock's Deadline or, if
 	// an Extend was not answered, after the later of the old and the new end.

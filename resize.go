@@ -14,8 +14,9 @@ import (
 //
 // Nobody loses permits. If more are held than there are now, none is granted until a request fits. Callers that wait for more permits
 // than there are get ErrCapacityMismatch. Acquire still accepts the latest 8 capacities that the semaphore had before, until nobody
-// holds the key or waits for it: so the processes of a fleet may learn of a new capacity one after the other. Resize all of them before that
-// is so, since the next Acquire makes its own capacity that of the key. Resize may come through any node.
+// holds the key or waits for it, so that the processes of a fleet may learn of a new capacity one after the other. Once it is idle,
+// the next Acquire makes its own capacity that of the key. Resize may be called through any node.
+// A lock that is entered again ([Reentrant]) is named by the capacity that it was acquired with.
 //
 // Other errors:
 //

@@ -1158,7 +1158,7 @@ func (s *script) make(t *Table) Command {
 	if r.IntN(4) == 0 {
 		return s.assemble(c, who)
 	}
-	if r.IntN(8) == 0 {
+	if r.IntN(10) == 0 {
 		from, to := pick[int64](r, 2, 3, 3, 4), pick[int64](r, 2, 3, 3, 4, 9)
 		return Resize{Call: c, TTL: ttl, Name: who, Key: pick(r, "s", "s", "s", "t", "t", "a", "x"), From: from, To: to}
 	}

@@ -117,6 +117,8 @@ func CommandName(cmd shard.Command) string {
 		return fmt.Sprintf("drop %s stamp %d", c.Key, c.Stamp)
 	case shard.Arrive:
 		return "arrive " + c.Key
+	case shard.Resize:
+		return "resize " + c.Key
 	case shard.Recall:
 		return "recall " + c.Key
 	case shard.Report:
@@ -157,7 +159,7 @@ func resultName(e *shard.Event, request string) string {
 // past has the word for a command that was carried out.
 var past = map[string]string{
 	"end": "ended", "fail": "failed", "drop": "dropped", "proclaim": "proclaimed", "unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed",
-	"downgrade": "downgraded", "arrive": "arrived", "recall": "recalled", "carry": "carried",
+	"downgrade": "downgraded", "arrive": "arrived", "recall": "recalled", "carry": "carried", "resize": "resized",
 }
 
 func raftName(m *raftpb.Message) string {

@@ -27,7 +27,7 @@ func (k *keyHistory) sizeOf(x *Hold) int64 {
 // excludes reports whether a hold has all of its key, so that no other one is held beside it. What is all of a semaphore that was resized is not
 // known to its holders.
 func (x *Hold) excludes() bool {
-	return x.call.want.Weight == x.call.want.Capacity && len(x.key.resizes) == 0
+	return x.weight() == x.call.want.Capacity && len(x.key.resizes) == 0
 }
 
 // sized judges the capacity that a table counts by (G1): as long as the key is in use, it is the one that it had, but for a Resize that somebody
