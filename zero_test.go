@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"testing"
 	"time"
@@ -156,6 +157,10 @@ func TestNilArguments(t *testing.T) {
 			err, says := errorOf(results)
 			if ended, ok := results[0].Interface().(context.Context); ok && !says {
 				err = context.Cause(ended)
+			}
+			if keys, ok := results[0].Interface().(iter.Seq2[KeyState, error]); ok {
+				for _, err = range keys {
+				}
 			}
 			if !errors.Is(err, ErrInvalidOption) {
 				t.Errorf("%s without a context = %v, want ErrInvalidOption", name, err)
