@@ -85,7 +85,8 @@ func TestDowngrade(t *testing.T) {
 			t.Errorf("a zero lock: %v", err)
 		}
 	}
-	if _, err := p.Downgrade(nil); !errors.Is(err, mesh.ErrInvalidOption) { //nolint:staticcheck // that is what is tested
+	var none context.Context
+	if _, err := p.Downgrade(none); !errors.Is(err, mesh.ErrInvalidOption) {
 		t.Errorf("no context: %v", err)
 	}
 

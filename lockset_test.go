@@ -157,7 +157,8 @@ func TestASet(t *testing.T) {
 			t.Error("a zero LockSet is not like one that was unlocked")
 		}
 	}
-	if err := set.Unlock(nil); !errors.Is(err, mesh.ErrInvalidOption) { //nolint:staticcheck // that is what is tested
+	var none context.Context
+	if err := set.Unlock(none); !errors.Is(err, mesh.ErrInvalidOption) {
 		t.Errorf("Unlock without a context: %v", err)
 	}
 }
