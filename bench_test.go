@@ -235,6 +235,30 @@ func reportBatch(b *testing.B, before, after mesh.Stats) {
 	}
 }
 
+// BenchmarkLockAll takes and gives back ten keys in four shards, from a node that leads some of these. The latencies are those of LockAll.
+func BenchmarkLockAll(b *testing.B) {
+	nodes := fleetOf(b, 3, mesh.WithShards(4))
+	var keys []string
+	for i := range 10 {
+		keys = append(keys, fmt.Sprint("account/", i))
+	}
+	ctx := context.Background()
+	var took []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		set, err := nodes[0].LockAll(ctx, keys)
+		if err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+		if err := set.Unlock(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs")
+}
+
 // BenchmarkFanOut measures the limit that the network sets: a node sends a frame to two peers
 // over the same kind of connections and waits for both answers, twice, as Lock and Unlock must.
 func BenchmarkFanOut(b *testing.B) {

@@ -69,7 +69,7 @@ var (
 var (
 	// ErrLocked: TryLock and its like would have had to wait for other callers.
 	ErrLocked = fault.ErrLocked
-	// ErrQuiet: TryLock and its like asked a shard that grants nothing yet, because holders of
+	// ErrQuiet: TryLock and its like, or Resize, asked a shard that grants nothing yet, because holders of
 	// locks of an earlier mesh, or of the shard before it lost its majority, may still believe that they
 	// hold them. It is not ErrLocked: nobody need hold the key or wait for it. See [WithMaxTTL].
 	ErrQuiet = fault.ErrQuiet
@@ -80,7 +80,8 @@ var (
 	// ErrFailed: [Node.Once] has failed as often as [Attempts] allows.
 	ErrFailed = fault.ErrFailed
 	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore, a resource, an election, a latch, a barrier or
-	// for Once instead of another of these; or as a semaphore, a latch or a barrier with another capacity or number.
+	// for Once instead of another of these; or as a semaphore, a latch or a barrier with another capacity or number. Also if more permits are wanted than a
+	// semaphore has by now: see [Node.Resize].
 	ErrCapacityMismatch = fault.ErrCapacity
 	// ErrTooManyWaiters: 65,536 requests already wait for the key, or the resource has as many uses.
 	ErrTooManyWaiters = fault.ErrTooManyWaiters
@@ -89,7 +90,7 @@ var (
 	// ErrLost: the lease ended before Unlock, for example while this node was cut off.
 	// Another caller may hold the key by now.
 	ErrLost = fault.ErrLost
-	// ErrUnconfirmed: the release was sent, and no answer came. The node keeps retrying, also
+	// ErrUnconfirmed: the release was sent, and no answer came. Of other calls, Resize for example, see there. The node keeps retrying, also
 	// with each renewal of the session, until the release is confirmed or the lease has ended.
 	// The key is free at the latest when the lease ends: soon after the lock's Deadline or, if
 	// an Extend was not answered, after the later of the old and the new end.
@@ -125,12 +126,13 @@ type WaitError struct {
 
 	err      error
 	noQuorum bool
+	mode     client.Mode
 }
 
 func newWaitError(key string, shard int, info client.WaitInfo, err error) *WaitError {
 	e := &WaitError{
 		Key: key, Shard: shard, Leader: info.Leader, Holder: info.Holder, Token: info.Token,
-		Queued: info.Queued, Ahead: info.Ahead, Quiet: info.Quiet, err: err,
+		Queued: info.Queued, Ahead: info.Ahead, Quiet: info.Quiet, err: err, mode: info.Mode,
 	}
 	waited := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	e.noQuorum = waited && !info.Quorum
@@ -152,8 +154,11 @@ func (e *WaitError) Error() string {
 	if e.noQuorum {
 		b.WriteString("; " + strings.TrimPrefix(ErrNoQuorum.Error(), "mesh: "))
 	}
-	if e.Holder != "" {
-		fmt.Fprintf(&b, "; held by %s with token %d", e.Holder, e.Token)
+	if e.noQuorum && e.Leader == "" {
+		b.WriteString(", and no leader of the shard is known")
+	}
+	if why := e.occupied(); why != "" {
+		b.WriteString("; " + why)
 	}
 	switch {
 	case e.Queued && e.Ahead >= 0:
@@ -165,6 +170,28 @@ func (e *WaitError) Error() string {
 		fmt.Fprintf(&b, "; the shard grants nothing for another %v", e.Quiet.Round(time.Millisecond))
 	}
 	return b.String()
+}
+
+// occupied says what the key is in use as, as far as the shard has said.
+func (e *WaitError) occupied() string {
+	does := "held"
+	switch {
+	case e.Holder == "" && e.Queued && e.mode == client.Waits:
+		return "the latch is not open"
+	case e.Holder == "" && e.Queued && e.mode == client.Enters:
+		return "not all members have come to the barrier"
+	case e.Holder == "":
+		return ""
+	case errors.Is(e.err, ErrInUse):
+		does = "used"
+	case e.mode == client.Operates:
+		does = "an operation is run"
+	case e.mode == client.Elects:
+		does = "led"
+	case e.mode == client.Enters:
+		return fmt.Sprintf("the round before is not over: one inside is of %s, with token %d", e.Holder, e.Token)
+	}
+	return fmt.Sprintf("%s by %s with token %d", does, e.Holder, e.Token)
 }
 
 // Unwrap returns the causes, for errors.Is and errors.As.

@@ -242,20 +242,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		return ErrClosed
 	}
 	h := l.handle
-	held := h.grant.err() // not under the mutex: it may end contexts
-	h.mu.Lock()
-	first := !h.unlocked
-	if first {
-		h.unlocked = true
-		if h.last = h.grant.leave(); !h.last {
-			h.result = held
-		}
-	}
-	last, result := h.last, h.result
-	h.mu.Unlock()
-	if first {
-		l.cleanup.Stop()
-	}
+	first, last, held, result := l.leave()
 	if last {
 		// The node ends the hold, and with it the contexts, before it sends the release (P8).
 		result = h.grant.hold.Release(ctx)
@@ -264,6 +251,27 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		h.end(held)
 	}
 	return result
+}
+
+// leave counts the handle out of its grant, if it is the first Unlock. Last: this handle's Unlock releases the grant; else result is what
+// that returns. Held is why the grant was over before, or nil.
+func (l *Lock) leave() (first, last bool, held, result error) {
+	h := l.handle
+	held = h.grant.err() // not under the mutex: it may end contexts
+	h.mu.Lock()
+	first = !h.unlocked
+	if first {
+		h.unlocked = true
+		if h.last = h.grant.leave(); !h.last {
+			h.result = held
+		}
+	}
+	last, result = h.last, h.result
+	h.mu.Unlock()
+	if first {
+		l.cleanup.Stop()
+	}
+	return first, last, held, result
 }
 
 // arm makes the hold call end when it ends.

@@ -337,17 +337,47 @@ func TestWaitError(t *testing.T) {
 		{
 			name: "the context ends, and no replica answers",
 			ctx:  context.Background(), fail: context.Canceled, noQuorum: true,
-			text: `mesh: key "a" (shard 11): context canceled; no majority answers`,
+			text: `mesh: key "a" (shard 11): context canceled; no majority answers, and no leader of the shard is known`,
 		},
 		{
 			name: "the context's deadline passes, and no replica answers",
 			ctx:  context.Background(), fail: context.DeadlineExceeded, noQuorum: true,
-			text: `mesh: key "a" (shard 11): context deadline exceeded; no majority answers`,
+			text: `mesh: key "a" (shard 11): context deadline exceeded; no majority answers, and no leader of the shard is known`,
 		},
 		{
 			name: "the context has ended before anything is sent",
 			ctx:  ended, fail: context.Canceled,
 			text: `mesh: key "a" (shard 11): context canceled`,
+		},
+		{
+			name: "no replica answers, and a leader was known",
+			ctx:  context.Background(), fail: context.Canceled, noQuorum: true, info: client.WaitInfo{Leader: "n1"},
+			text: `mesh: key "a" (shard 11, led by n1): context canceled; no majority answers`,
+		},
+		{
+			name: "an operation runs",
+			ctx:  context.Background(), fail: context.Canceled, info: client.WaitInfo{Queued: true, Holder: "n3", Token: 17, Quorum: true, Mode: client.Operates},
+			text: `mesh: key "a" (shard 11): context canceled; an operation is run by n3 with token 17; 0 ahead in the queue`,
+		},
+		{
+			name: "somebody leads",
+			ctx:  context.Background(), fail: context.Canceled, info: client.WaitInfo{Queued: true, Holder: "n3", Token: 17, Quorum: true, Mode: client.Elects},
+			text: `mesh: key "a" (shard 11): context canceled; led by n3 with token 17; 0 ahead in the queue`,
+		},
+		{
+			name: "a latch is not open",
+			ctx:  context.Background(), fail: context.Canceled, info: client.WaitInfo{Queued: true, Ahead: 1, Quorum: true, Mode: client.Waits},
+			text: `mesh: key "a" (shard 11): context canceled; the latch is not open; 1 ahead in the queue`,
+		},
+		{
+			name: "a barrier is not full",
+			ctx:  context.Background(), fail: context.Canceled, info: client.WaitInfo{Queued: true, Ahead: 1, Quorum: true, Mode: client.Enters},
+			text: `mesh: key "a" (shard 11): context canceled; not all members have come to the barrier; 1 ahead in the queue`,
+		},
+		{
+			name: "a barrier's round is not over",
+			ctx:  context.Background(), fail: context.Canceled, info: client.WaitInfo{Queued: true, Holder: "n3", Token: 17, Quorum: true, Mode: client.Enters},
+			text: `mesh: key "a" (shard 11): context canceled; the round before is not over: one inside is of n3, with token 17; 0 ahead in the queue`,
 		},
 		{
 			name: "a try is refused",

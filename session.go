@@ -137,7 +137,7 @@ func (s *Session) TryRLock(ctx context.Context, key string, opts ...LockOption) 
 
 // Acquire waits until it gets n of the capacity permits of the semaphore key:
 // 1 ≤ n ≤ capacity ≤ 2^40. All calls that use a semaphore at the same time must pass the
-// same capacity; others get ErrCapacityMismatch. Requests that come after a large waiting
+// same capacity; others get ErrCapacityMismatch. [Session.Resize] changes it. Requests that come after a large waiting
 // one wait behind it. See Lock.
 func (s *Session) Acquire(ctx context.Context, key string, n, capacity int64, opts ...LockOption) (*Lock, error) {
 	return s.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: n, Capacity: capacity}, opts)

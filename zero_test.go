@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"testing"
 	"time"
@@ -38,6 +39,8 @@ func args(method reflect.Type, ctx context.Context, right, option bool) (all []r
 			v = reflect.ValueOf(1)
 		case in == reflect.TypeFor[OpFunc]():
 			v = reflect.ValueOf(func(context.Context, *Operation) error { return nil })
+		case in == reflect.TypeFor[[]string]():
+			v = reflect.ValueOf([]string{"k"})
 		case in == reflect.TypeFor[[]byte]():
 			v = reflect.ValueOf([]byte("alive"))
 		default:
@@ -73,7 +76,7 @@ func takesContext(method reflect.Type) bool {
 func TestWhatNoCallReturnedIsOver(t *testing.T) {
 	fine := map[string]bool{"Node.Close": true, "Node.Leave": true, "Session.Close": true} // nil, as a second time
 	for _, v := range []any{
-		new(Lock), (*Lock)(nil), new(Session), (*Session)(nil), new(Node), (*Node)(nil),
+		new(Lock), (*Lock)(nil), new(LockSet), (*LockSet)(nil), new(Session), (*Session)(nil), new(Node), (*Node)(nil),
 		new(WaitError), new(Member), new(MemberState), new(Health), new(Stats),
 	} {
 		whole := reflect.TypeOf(v)
@@ -154,6 +157,10 @@ func TestNilArguments(t *testing.T) {
 			err, says := errorOf(results)
 			if ended, ok := results[0].Interface().(context.Context); ok && !says {
 				err = context.Cause(ended)
+			}
+			if keys, ok := results[0].Interface().(iter.Seq2[KeyState, error]); ok {
+				for _, err = range keys {
+				}
 			}
 			if !errors.Is(err, ErrInvalidOption) {
 				t.Errorf("%s without a context = %v, want ErrInvalidOption", name, err)

@@ -210,6 +210,9 @@ const (
 	wireCarry
 	wireClaim
 	wireTagged
+	wireDowngrade
+	_ // was never used
+	wireResize
 )
 
 func (a *Acquire) fields(c *wire.Codec) {
@@ -399,6 +402,10 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireCarry))
 	case Claim:
 		cmd.fields(as(&c, wireClaim))
+	case Downgrade:
+		cmd.fields(as(&c, wireDowngrade))
+	case Resize:
+		cmd.fields(as(&c, wireResize))
 	case Tagged:
 		cmd.fields(as(&c, wireTagged))
 		c.Raw(AppendCommand(nil, cmd.Command))
@@ -509,6 +516,14 @@ func readCommand(r *wire.Reader, mayHaveTag bool) Command {
 		cmd = a
 	case wireClaim:
 		var a Claim
+		a.fields(&c)
+		cmd = a
+	case wireDowngrade:
+		var a Downgrade
+		a.fields(&c)
+		cmd = a
+	case wireResize:
+		var a Resize
 		a.fields(&c)
 		cmd = a
 	case wireTagged:

@@ -61,6 +61,8 @@ func commands() []Command {
 		Arrive{Call: least, Key: "k", Capacity: 1, Who: "w", Retention: 1}, Arrive{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Capacity: MaxMembers, Who: text(MaxName), Retention: MaxDuration},
 		Acquire{Call: least, Key: "k", Kind: Latch, Weight: 1, Capacity: MaxMembers}, Acquire{Call: least, Key: "k", Kind: Barrier, Weight: 1, Capacity: 1},
 		Report{Call: least, Key: "k", Kind: Latch, Weight: 1, Capacity: 2}, Report{Call: least, Key: "k", Kind: Barrier, Weight: 1, Capacity: 2, Earlier: Earlier{Token: 1, Known: 1}},
+		Downgrade{Call: least, Key: "k"}, Downgrade{Call: most, Key: text(MaxKey), Token: 1<<64 - 1},
+		Resize{Call: least, Key: "k", From: 1, To: 1}, Resize{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), From: MaxWeight, To: MaxWeight},
 		Walk{Key: "k"}, Walk{text(MaxKey), 1<<64 - 1},
 	}
 }
@@ -84,8 +86,8 @@ func TestCommandsTravel(t *testing.T) {
 		}
 		all = append(all, b...)
 	}
-	if len(kinds) != wireArrive {
-		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), wireArrive)
+	if want := wireArrive + 2; len(kinds) != want { // without those of guests, and with Downgrade and Resize
+		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), want)
 	}
 	r := wire.NewReader(all)
 	for _, cmd := range commands() {
@@ -130,6 +132,7 @@ func TestMalformedCommands(t *testing.T) {
 	arrive := fields{wireArrive, 1, 1, 1, 0, fields{}, 5, "n", "k", 3, "w", 7}
 	waits := fields{wireAcquire, 1, 1, 1, 0, fields{}, 5, "n", "k", 5, 1, 3, false, []byte{}}
 	drop := fields{wireDrop, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7, 8, fields{2}}
+	resize := fields{wireResize, 1, 1, 1, 0, fields{}, 5, "n", "k", 3, 5}
 	proclaims := fields{wireProclaim, 1, 1, 1, 0, fields{}, "k", 7, 1, []byte{}}
 	leads := fields{wireReport, 1, 1, 1, 0, fields{}, 5, "n", "k", 3, 1, 1, []byte{}, earlier, 2}
 	acks := make(fields, MaxAcked+1)
@@ -137,7 +140,7 @@ func TestMalformedCommands(t *testing.T) {
 		acks[i] = 1
 	}
 	long := func(n int) string { return strings.Repeat("x", n) }
-	for _, sound := range []fields{acquire, cancel, release, fix, silent, settle, report, uses, begin, ends, drop, remember, proclaims, leads, runs, with(begin, 9, once), recall, arrive, waits, with(waits, 9, 6), {wireWalk, "k", 1}} {
+	for _, sound := range []fields{acquire, cancel, release, fix, silent, settle, report, uses, begin, ends, drop, remember, proclaims, leads, runs, with(begin, 9, once), recall, arrive, resize, waits, with(waits, 9, 6), {wireWalk, "k", 1}} {
 		r := wire.NewReader(forge(nil, sound...))
 		if ReadCommand(r); r.End() != nil {
 			t.Fatalf("%v: %v", sound, r.Err())
@@ -251,6 +254,10 @@ func TestMalformedCommands(t *testing.T) {
 		{"a proclamation without a sequence", forge(nil, with(proclaims, 8, 0)...)},
 		{"a proclamation that is too long", forge(nil, with(proclaims, 9, make([]byte, MaxValue+1))...)},
 		{"request number zero of a proclamation", forge(nil, with(proclaims, 3, 0)...)},
+		{"a resize of an empty key", forge(nil, with(resize, 8, "")...)},
+		{"a resize from nothing", forge(nil, with(resize, 9, 0)...)},
+		{"a resize to nothing", forge(nil, with(resize, 10, 0)...)},
+		{"a resize to more than any", forge(nil, with(resize, 10, uint64(MaxWeight)+1)...)},
 		{"a walk of an empty key", forge(nil, wireWalk, "", 1)},
 		{"a report of a quiet time longer than any", forge(nil, with(report, 13, with(earlier, 5, uint64(MaxDuration)+1))...)},
 		{"a number in a longer form than it needs", []byte{0x93, wireSettle, 0xcc, 1, 0}},

@@ -21,6 +21,9 @@ type Event struct {
 	TTL     time.Duration // Opened: of the lease; Fixed: for how long it lasts from now on
 	Quiet   time.Duration // Queued and Refused, and Done for a Carry: for how much longer the table grants nothing; zero: it may grant (P27). Skipped, the first time, of a Run: for how much longer its success is remembered
 	Key     string        // Led
+	// Capacity: of a semaphore. Granted: the one of which it was granted; zero: the one that was asked for. Refused with Capacity: the one that it
+	// has, to a Resize, and to a request that waited; zero: it is not told.
+	Capacity int64
 }
 
 // EventKind says what happened.

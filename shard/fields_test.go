@@ -22,7 +22,7 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireFix: Fix{}, wireClose: Close{},
 		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{}, wireReport: Report{}, wireCalm: Calm{},
 		wireBegin: Begin{}, wireEnd: End{}, wireDrop: Drop{}, wireWalk: Walk{}, wireRemember: Remember{}, wireProclaim: Proclaim{},
-		wireRecall: Recall{}, wireArrive: Arrive{}, wireCarry: Carry{}, wireClaim: Claim{},
+		wireRecall: Recall{}, wireArrive: Arrive{}, wireCarry: Carry{}, wireClaim: Claim{}, wireDowngrade: Downgrade{}, wireResize: Resize{},
 	} {
 		if cmd == nil {
 			continue
@@ -168,6 +168,7 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	step(permits("bob", 1, "permits", 4, 5))
 	step(try(permits("bob", 2, "permits", 4, 5)))
 	step(permits("bob", 9, "permits", 1, 5))
+	step(Resize{Call: call("bob", 10), TTL: ttl, Name: "bob", Key: "permits", From: 5, To: 6})
 	step(fix("ann", 4, "permits", token, time.Hour))
 	step(Silent{id("ann"), 3 * time.Second, thisTerm})
 	step(lock("eve", 1, "k"))

@@ -144,9 +144,12 @@ func (s *session) unclaimed() (n int) {
 	return n
 }
 
-// Fingerprint is a hash of what a request asks for. A Granted to a guest has it, so that a client which has claimed the request knows whether that is
+// Fingerprint is a hash of what a request asks for, but for a semaphore's capacity, which may have been changed since. A Granted to a guest has it, so that a client which has claimed the request knows whether that is
 // what it believes.
 func Fingerprint(kind Kind, weight, capacity int64, op *Operation) uint64 {
+	if kind == Semaphore {
+		capacity = 0
+	}
 	h := mix(mix(mix(1, uint64(kind)), uint64(weight)), uint64(capacity))
 	if op != nil {
 		flags := uint64(op.Op) << 2
@@ -169,7 +172,10 @@ func Fingerprint(kind Kind, weight, capacity int64, op *Operation) uint64 {
 
 // granted returns the event of a request that holds its key.
 func (r *request) granted() Event {
-	e := Event{What: Granted, Session: r.session.id, Number: r.number, Token: r.token}
+	e := Event{What: Granted, Session: r.session.id, Number: r.number, Token: r.token, Capacity: r.size}
+	if r.tag != "" && r.entry.kind == Semaphore {
+		e.Capacity = r.grantedOf() // who has claimed it may name another one
+	}
 	if r.tag != "" {
 		e.Entered = Fingerprint(r.entry.kind, r.weight, r.entry.capacity, r.op)
 	}
@@ -217,7 +223,7 @@ func (t *Table) again(s *session, number uint64, id tagID, a ask, out []Event) (
 	switch {
 	case r == nil:
 		return out, false
-	case r.entry.kind != a.kind || r.weight != a.weight || r.entry.capacity != a.capacity || a.op != nil && *a.op != *r.op:
+	case r.entry.kind != a.kind || r.weight != a.weight || !r.entry.accepts(a.capacity) || a.op != nil && *a.op != *r.op:
 		return append(out, t.refused(s, number, Capacity, r.entry)), true
 	}
 	return t.claim(r, number, out), true

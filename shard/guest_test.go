@@ -375,7 +375,7 @@ func TestAGrantSaysWhatItIs(t *testing.T) {
 			t.Errorf("%+v has the fingerprint of %+v", other, op)
 		}
 	}
-	if Fingerprint(RW, 1, Whole, nil) == Fingerprint(RW, Whole, Whole, nil) || Fingerprint(Semaphore, 1, 2, nil) == Fingerprint(Semaphore, 1, 3, nil) || Fingerprint(Semaphore, 1, Whole, nil) == Fingerprint(RW, 1, Whole, nil) {
+	if Fingerprint(RW, 1, Whole, nil) == Fingerprint(RW, Whole, Whole, nil) || Fingerprint(Semaphore, 1, 2, nil) == Fingerprint(Semaphore, 2, 2, nil) || Fingerprint(Semaphore, 1, 2, nil) != Fingerprint(Semaphore, 1, 3, nil) || Fingerprint(Semaphore, 1, Whole, nil) == Fingerprint(RW, 1, Whole, nil) {
 		t.Error("two requests have one fingerprint")
 	}
 }

@@ -34,10 +34,14 @@ func (t *Table) checkCommand(cmd Command) {
 		key = c.Key
 	case Proclaim:
 		key = c.Key
+	case Downgrade:
+		key = c.Key
 	case Tagged:
 		t.checkCommand(c.Command)
 		return
 	case Claim:
+		key = c.Key
+	case Resize:
 		key = c.Key
 	}
 	id, _ := ClientOf(cmd)
@@ -75,8 +79,11 @@ func (t *Table) checkEntry(e *entry) {
 			panic(fmt.Sprintf("shard: key %q: the holder of %d has no record", e.key, r.token))
 		}
 	}
-	if used != e.taken || used > e.capacity {
+	if used != e.taken || used > e.capacity && len(e.former) == 0 {
 		panic(fmt.Sprintf("shard: key %q: %d of %d in use, counted %d", e.key, used, e.capacity, e.taken))
+	}
+	if head := e.queue.first(); len(e.former) > 0 && head != nil && head.weight > e.capacity {
+		panic(fmt.Sprintf("shard: key %q: the head of the queue can never fit", e.key))
 	}
 	if e.idle() {
 		panic(fmt.Sprintf("shard: key %q is kept without holder and waiter", e.key))

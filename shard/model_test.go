@@ -19,6 +19,13 @@ type model struct {
 	records      []record
 	wishes       []wish  // all that wait or hold, in the order of their commands
 	things       []thing // the resources of which something is known
+	sizes        map[string]sizes
+}
+
+// sizes are the capacities of a semaphore that had several.
+type sizes struct {
+	now    int64
+	former []int64
 }
 
 // thing is what is known of a resource beside its wishes.
@@ -66,6 +73,7 @@ type wish struct {
 	token    uint64 // zero while it waits
 	entered  uint64
 	reported bool
+	size     int64
 }
 
 func (m *model) find(id SessionID) *record {
@@ -106,12 +114,50 @@ func (m *model) room(key string, weight int64) bool {
 	for _, w := range m.holders(key) {
 		weight += w.Weight
 	}
-	for _, w := range m.wishes {
-		if w.Key == key {
-			return weight <= w.Capacity
+	_, capacity := m.kind(key)
+	return capacity == 0 || weight <= capacity
+}
+
+// accepts reports whether a caller may name a capacity of a key in use.
+func (m *model) accepts(key string, capacity int64) bool {
+	_, now := m.kind(key)
+	return now == capacity || slices.Contains(m.sizes[key].former, capacity)
+}
+
+// keepSizes notes in each hold the capacity of its grant.
+func (m *model) keepSizes(key string) {
+	_, now := m.kind(key)
+	for i := range m.wishes {
+		if w := &m.wishes[i]; w.Key == key && w.token != 0 && w.size == 0 {
+			w.size = now
 		}
 	}
-	return true
+}
+
+// become changes the capacity of a semaphore, and refuses those that wait for more. What it was is a former one.
+func (m *model) become(key string, capacity int64) (out []Event) {
+	m.keepSizes(key)
+	_, was := m.kind(key)
+	m.former(key, was)
+	z := m.sizes[key]
+	m.sizes[key] = sizes{capacity, slices.DeleteFunc(z.former, func(f int64) bool { return f == capacity })}
+	for _, w := range m.waiters(key) {
+		if w.Weight > capacity {
+			m.wishes = slices.DeleteFunc(m.wishes, func(o wish) bool { return o.Session == w.Session && o.Number == w.Number })
+			out = append(out, m.finish(m.find(w.Session), w.Number, Event{What: Refused, Session: w.Session, Number: w.Number, Reason: Capacity, Capacity: capacity})...)
+		}
+	}
+	return out
+}
+
+// former notes a capacity that callers may still name.
+func (m *model) former(key string, capacity int64) {
+	_, now := m.kind(key)
+	former := append(slices.Clone(m.sizes[key].former), capacity)
+	if m.sizes == nil {
+		m.sizes = make(map[string]sizes)
+	}
+	m.sizes[key] = sizes{now, former[max(0, len(former)-maxFormer):]}
 }
 
 func (m *model) grant(key string) (out []Event) {
@@ -132,9 +178,14 @@ func (m *model) grant(key string) (out []Event) {
 		}
 		m.revision++
 		w.token = m.revision
+		if len(m.sizes[key].former) > 0 {
+			w.size = m.sizes[key].now
+		}
 		s := m.find(w.Session)
 		s.results = append(s.results, outcome{w.Number, Granted, w.token, 0})
-		out = append(out, granted(w.Session, w.Number, w.token))
+		e := granted(w.Session, w.Number, w.token)
+		e.Capacity = w.size
+		out = append(out, e)
 	}
 	return out
 }
@@ -142,10 +193,13 @@ func (m *model) grant(key string) (out []Event) {
 // kind returns what a key is, and how much there is of it; zero: it is not in use.
 func (m *model) kind(key string) (Kind, int64) {
 	for _, w := range m.wishes {
-		if w.Key == key {
+		if z := m.sizes[key]; w.Key == key && z.now != 0 {
+			return w.Kind, z.now
+		} else if w.Key == key {
 			return w.Kind, w.Capacity
 		}
 	}
+	delete(m.sizes, key)
 	if r := m.thing(key); r != nil {
 		return r.kind, r.size
 	}
@@ -397,6 +451,11 @@ func (m *model) arrive(c Call, opens bool, ttl time.Duration, name string) (s *r
 			continue
 		}
 		e := Event{What: o.what, Session: c.Session, Number: c.Number, Token: o.token, Reason: o.refused}
+		for _, w := range m.wishes {
+			if w.Session == c.Session && w.Number == c.Number && o.what == Granted {
+				e.Capacity = w.size
+			}
+		}
 		if o.refused == Quiet {
 			e.Quiet = m.quiet()
 		}
@@ -429,7 +488,7 @@ func (m *model) step(cmd Command) (out []Event) {
 			return append(out, m.finish(s, c.Number, m.inUse(c.Call, r))...)
 		}
 		a := Acquire{Call: c.Call, Name: c.Name, Key: c.Key, Kind: c.Op.kind(), Weight: 1, Capacity: 1}
-		m.wishes = append(m.wishes, wish{a, &c.Operation, 0, m.revision, false})
+		m.wishes = append(m.wishes, wish{a, &c.Operation, 0, m.revision, false, 0})
 		told := m.walk(c.Key)
 		if slices.ContainsFunc(m.waiters(c.Key), func(w wish) bool { return w.Session == c.Session && w.Number == c.Number }) {
 			told = append(told, m.queued(c.Call, c.Key))
@@ -481,7 +540,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		if h := m.holders(c.Key); len(h) > 0 {
 			refused.Holder, refused.Token = h[0].Name, h[0].token
 		}
-		if k, capacity := m.kind(c.Key); capacity != 0 && (k != c.Kind || capacity != c.Capacity) {
+		if k, capacity := m.kind(c.Key); capacity != 0 && (k != c.Kind || !m.accepts(c.Key, c.Capacity) || c.Weight > capacity) {
 			refused.Reason = Capacity
 			return append(out, m.finish(s, c.Number, refused)...)
 		}
@@ -493,7 +552,7 @@ func (m *model) step(cmd Command) (out []Event) {
 			refused.Reason = Locked
 			return append(out, m.finish(s, c.Number, refused)...)
 		}
-		m.wishes = append(m.wishes, wish{c, waitsFor(c.Kind), 0, m.revision, false})
+		m.wishes = append(m.wishes, wish{c, waitsFor(c.Kind), 0, m.revision, false, 0})
 		granted := m.grant(c.Key)
 		if slices.ContainsFunc(m.waiters(c.Key), func(w wish) bool { return w.Session == c.Session && w.Number == c.Number }) {
 			granted = append(granted, m.queued(c.Call, c.Key))
@@ -544,6 +603,19 @@ func (m *model) step(cmd Command) (out []Event) {
 		}
 		s.ttl, s.fixed, s.silent = c.Hold, true, 0
 		return append([]Event{fixed(c.Session, c.Hold)}, m.finish(s, c.Number, done(c.Session, c.Number))...)
+	case Downgrade:
+		s, out := m.arrive(c.Call, false, 0, "")
+		if s == nil {
+			return out
+		}
+		i := slices.IndexFunc(m.wishes, func(w wish) bool {
+			return w.Session == c.Session && w.Key == c.Key && w.token == c.Token && w.token != 0 && w.Kind == RW
+		})
+		if i < 0 {
+			return m.finish(s, c.Number, refused(c.Session, c.Number, Lost))
+		}
+		m.wishes[i].Weight = 1
+		return append(m.finish(s, c.Number, done(c.Session, c.Number)), m.grant(c.Key)...)
 	case Close:
 		if m.find(c.Session) == nil {
 			m.delete(c.Session)
@@ -625,6 +697,28 @@ func (m *model) step(cmd Command) (out []Event) {
 		}
 		out = append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
 		return append(out, m.grant(c.Key)...)
+	case Resize:
+		s, out := m.arrive(c.Call, true, c.TTL, c.Name)
+		if s == nil {
+			return out
+		}
+		refused := Event{What: Refused, Session: c.Session, Number: c.Number, Reason: Capacity, Quiet: m.quiet()}
+		if h := m.holders(c.Key); len(h) > 0 {
+			refused.Holder, refused.Token = h[0].Name, h[0].token
+		}
+		k, capacity := m.kind(c.Key)
+		switch {
+		case capacity == 0 && m.settles != 0:
+			refused.Reason = Quiet
+		case capacity == 0 || k == Semaphore && capacity == c.To:
+			return append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
+		case k == Semaphore && capacity == c.From:
+			out = append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
+			return append(append(out, m.become(c.Key, c.To)...), m.grant(c.Key)...)
+		case k == Semaphore:
+			refused.Capacity = capacity
+		}
+		return append(out, m.finish(s, c.Number, refused)...)
 	case Report:
 		return m.report(c)
 	case Settle, Calm:
@@ -680,7 +774,23 @@ func (m *model) report(c Report) []Event {
 	m.settles = max(m.settles, c.Quiet)
 	differs := func() bool {
 		k, capacity := m.kind(c.Key)
-		return capacity != 0 && (k != c.Kind || capacity != c.Capacity)
+		isNew := !slices.ContainsFunc(m.wishes, func(w wish) bool { return w.Key == c.Key && (w.reported || w.token != 0) })
+		return capacity != 0 && (k != c.Kind || !m.accepts(c.Key, c.Capacity) && (k != Semaphore || isNew))
+	}
+	holds := func() bool {
+		if c.Kind != Semaphore {
+			return m.room(c.Key, c.Weight)
+		}
+		capacity, last, used := c.Capacity, c.Token, c.Weight
+		_, now := m.kind(c.Key)
+		for _, w := range m.holders(c.Key) {
+			if used += w.Weight; w.token > last {
+				if capacity, last = w.size, w.token; capacity == 0 {
+					capacity = now
+				}
+			}
+		}
+		return used <= capacity
 	}
 	used := func() []usage {
 		if r := m.thing(c.Key); r != nil {
@@ -700,9 +810,11 @@ func (m *model) report(c Report) []Event {
 		}
 	}
 	same := func(w wish) bool {
-		return !c.Uses && w.Session == c.Session && w.token == c.Token && w.token != 0 && w.Key == c.Key && w.Weight == c.Weight
+		return !c.Uses && w.Session == c.Session && w.token == c.Token && w.token != 0 && w.Key == c.Key &&
+			(w.Weight == c.Weight || w.Weight > c.Weight && w.Kind == RW && c.Kind == RW)
 	}
-	if slices.ContainsFunc(m.wishes, same) {
+	if i := slices.IndexFunc(m.wishes, same); i >= 0 {
+		m.wishes[i].Weight = c.Weight
 		s.results = append(s.results, outcome{c.Number, Granted, c.Token, 0})
 		return append(out, granted(c.Session, c.Number, c.Token))
 	}
@@ -716,12 +828,15 @@ func (m *model) report(c Report) []Event {
 		if differs() { // of a resource on which something was done already
 			return refuse(Capacity)
 		}
+		if _, capacity := m.kind(c.Key); capacity != 0 && c.Weight > capacity {
+			return refuse(Capacity)
+		}
 	} else {
 		if !c.Uses && slices.ContainsFunc(m.wishes, func(w wish) bool { return w.Session == c.Session && w.token == c.Token }) {
 			return refuse(Lost)
 		}
 		for {
-			if !differs() && (c.Uses || m.room(c.Key, c.Weight)) {
+			if !differs() && (c.Uses || holds()) {
 				break
 			}
 			type place struct {
@@ -758,6 +873,13 @@ func (m *model) report(c Report) []Event {
 			out = append(out, m.end(low.session)...)
 		}
 	}
+	if k, capacity := m.kind(c.Key); k == Semaphore && capacity != 0 && !m.accepts(c.Key, c.Capacity) {
+		if m.keepSizes(c.Key); c.Capacity > capacity {
+			m.former(c.Key, c.Capacity)
+		} else {
+			out = append(out, m.become(c.Key, c.Capacity)...)
+		}
+	}
 	if c.Uses {
 		m.stamp(m.remembered(c.Key, Resource, 1), c.Session, &c.Operation, c.Token)
 		s = m.find(c.Session)
@@ -769,7 +891,11 @@ func (m *model) report(c Report) []Event {
 	if op = waitsFor(c.Kind); c.Kind.operates() {
 		op = &c.Operation
 	}
-	m.wishes = append(m.wishes, wish{a, op, c.Token, c.Entered, true})
+	size := int64(0)
+	if len(m.sizes[c.Key].former) > 0 && c.Token != 0 {
+		size = c.Capacity
+	}
+	m.wishes = append(m.wishes, wish{a, op, c.Token, c.Entered, true, size})
 	if c.Token == 0 {
 		return append(out, m.queued(c.Call, c.Key))
 	}
@@ -870,9 +996,9 @@ func (m *model) dump() string {
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
 		kind, capacity := m.kind(key)
-		fmt.Fprintf(&b, "%s kind %d capacity %d\n", key, kind, capacity)
+		fmt.Fprintf(&b, "%s kind %d capacity %d, before %v\n", key, kind, capacity, slices.Clip(append([]int64{}, m.sizes[key].former...)))
 		for _, w := range append(m.holders(key), m.waiters(key)...) {
-			fmt.Fprintf(&b, "  %v %d weight %d token %d value %q entered %d %v %+v\n", w.Session, w.Number, w.Weight, w.token, w.Value, w.entered, w.reported, written(w.op))
+			fmt.Fprintf(&b, "  %v %d weight %d token %d value %q entered %d %v %+v of %d\n", w.Session, w.Number, w.Weight, w.token, w.Value, w.entered, w.reported, written(w.op), w.size)
 		}
 		switch r := m.thing(key); {
 		case r != nil:
@@ -929,11 +1055,11 @@ func (t *Table) dump() string {
 	slices.Sort(keys)
 	for _, key := range keys {
 		e := t.keys[key]
-		fmt.Fprintf(&b, "%s kind %d capacity %d\n", key, e.kind, e.capacity)
+		fmt.Fprintf(&b, "%s kind %d capacity %d, before %v\n", key, e.kind, e.capacity, append([]int64{}, e.former...))
 		for _, l := range []*list[*request]{&e.holders, &e.queue} {
 			for r := l.first(); r != nil; r = r.place.next() {
-				fmt.Fprintf(&b, "  %v %d weight %d token %d value %q entered %d %v %+v\n",
-					r.session.id, r.number, r.weight, r.token, r.value, r.entered, r.reported, written(r.op))
+				fmt.Fprintf(&b, "  %v %d weight %d token %d value %q entered %d %v %+v of %d\n",
+					r.session.id, r.number, r.weight, r.token, r.value, r.entered, r.reported, written(r.op), r.size)
 			}
 		}
 		if e.resource != nil {
@@ -1032,12 +1158,19 @@ func (s *script) make(t *Table) Command {
 	if r.IntN(4) == 0 {
 		return s.assemble(c, who)
 	}
+	if r.IntN(10) == 0 {
+		from, to := pick[int64](r, 2, 3, 3, 4), pick[int64](r, 2, 3, 3, 4, 9)
+		return Resize{Call: c, TTL: ttl, Name: who, Key: pick(r, "s", "s", "s", "t", "t", "a", "x"), From: from, To: to}
+	}
 	switch r.IntN(10) {
 	case 0:
 		return Cancel{Call: c, TTL: ttl, Name: who, Target: 1 + r.Uint64N(s.numbers[who]+1)}
 	case 1:
 		return Fix{Call: c, Key: key, Token: token, Hold: time.Duration(1+r.IntN(5)) * time.Second}
 	case 2, 3, 4:
+		if r.IntN(4) == 0 {
+			return Downgrade{Call: c, Key: key, Token: token}
+		}
 		return Release{Call: c, Key: key, Token: token}
 	}
 	a := Acquire{Call: c, TTL: ttl, Name: who, Key: pick(r, "a", "b", "s", "t"), Try: r.IntN(4) == 0}
@@ -1112,7 +1245,7 @@ func (s *script) report(c Call, who string) Report {
 	r := s.rand
 	p := Report{Call: c, TTL: ttl, Name: who, Key: pick(r, "a", "b", "s", "t"), Weight: pick[int64](r, 1, Whole), Capacity: Whole}
 	if p.Key >= "s" && r.IntN(20) > 0 {
-		p.Kind, p.Capacity, p.Weight = Semaphore, 3, 1+r.Int64N(3)
+		p.Kind, p.Capacity, p.Weight = Semaphore, pick[int64](r, 3, 3, 3, 3, 4, 5), 1+r.Int64N(3)
 	}
 	if r.IntN(3) == 0 {
 		p.Key, p.Kind, p.Weight, p.Capacity = pick(r, "x", "x", "x", "x", "y", "y", "y", "a"), Resource, 1, 1

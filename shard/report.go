@@ -102,8 +102,9 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 		return append(out, t.refused(s, c.Number, Late, nil))
 	}
 	t.settles = max(t.settles, c.Quiet)
-	if r := s.holds[c.Token]; r != nil && !c.Uses && r.entry.key == c.Key && r.weight == c.Weight {
-		// Its answer was lost, and the client gave it another number.
+	if r := s.holds[c.Token]; r != nil && !c.Uses && r.entry.key == c.Key && (r.weight == c.Weight || r.weight > c.Weight && !r.entry.differs(c) && c.Kind == RW) {
+		// Its answer was lost, and the client gave it another number; or has begun to downgrade it (P47).
+		t.lessen(r, c.Weight)
 		s.results[c.Number] = result{what: Granted, token: c.Token}
 		return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
 	}
@@ -123,6 +124,8 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 		e = t.newEntry(c.Key, c.Kind, c.Capacity)
 	case e.differs(c):
 		why = Capacity
+	case c.Token == 0 && c.Weight > e.capacity:
+		why = Capacity // it can never fit
 	case c.Token == 0 && e.queue.len >= MaxWaiters:
 		why = Crowded
 	}
@@ -133,6 +136,7 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 	if place != nil && s.requests[place.number] == place { // else it has made room
 		t.remove(place)
 	}
+	out = t.resized(e, c.Capacity, out)
 	if c.Uses {
 		t.stamp(e, s, &c.Operation, c.Token)
 		s.results[c.Number] = result{what: Granted, token: c.Token}
@@ -140,6 +144,9 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 	}
 	r := &request{
 		entry: e, session: s, number: c.Number, weight: c.Weight, token: c.Token, entered: c.Entered, reported: true, op: e.waits(), sequence: c.Sequence,
+	}
+	if len(e.former) > 0 && c.Token != 0 {
+		r.size = c.Capacity
 	}
 	r.name(tag)
 	if c.Kind.operates() {
@@ -181,7 +188,7 @@ func (t *Table) vacate(s *session, c Report, out []Event) (Reason, []Event) {
 			return 0, out
 		}
 		other := e.differs(c)
-		if !other && (c.Uses || e.taken+c.Weight <= e.capacity) {
+		if !other && (c.Uses || e.holds(c)) {
 			return 0, out
 		}
 		lowest, token := e.lowest(other)
@@ -218,7 +225,9 @@ func (e *entry) lowest(uses bool) (s *session, token uint64) {
 }
 
 // differs reports whether the key is in use as something else than what is reported.
-func (e *entry) differs(c Report) bool { return e.kind != c.Kind || e.capacity != c.Capacity }
+func (e *entry) differs(c Report) bool {
+	return e.kind != c.Kind || !e.accepts(c.Capacity) && (e.kind != Semaphore || e.isNew())
+}
 
 // isNew reports whether no place in the key was reported.
 func (e *entry) isNew() bool {

@@ -224,6 +224,10 @@ func (e *entryImage) Fields(c *wire.Codec) {
 	key(c, &e.key)
 	wire.Number(c, &e.kind, uint64(lastKind))
 	wire.Number(c, &e.capacity, MaxWeight)
+	c.Uint(&e.born, maxRevision)
+	if e.kind == Semaphore {
+		e.sizes(c)
+	}
 	n := c.Array(e.holders.len+e.queue.len, 1<<22)
 	if c.Reads() {
 		for range n {
@@ -322,6 +326,10 @@ func (q *requestImage) fields(c *wire.Codec) {
 	} else if c.Reads() {
 		q.op = q.entry.waits()
 	}
+	if q.entry.kind == Semaphore && q.token != 0 {
+		wire.Number(c, &q.size, MaxWeight)
+		c.Check(q.size == 0 || q.weight <= q.size && len(q.entry.former) > 0, "a hold of more than there was")
+	}
 	if q.entry.kind == Election {
 		c.Uint(&q.sequence, anyUint)
 		c.Check(q.sequence == 0 || q.token != 0, "a candidate that has proclaimed something")
@@ -402,6 +410,8 @@ func (rs *Restore) Table() (*Table, error) {
 	if rs.err != nil {
 		return nil, rs.err
 	}
+	// Those that changed while the snapshot was taken came first.
+	rs.t.entries.sort(func(a, b *entry) int { return inOrderOfBirth(a, b.born, b.key) })
 	return rs.t, nil
 }
 
@@ -513,7 +523,7 @@ func (rs *Restore) entry(c *wire.Codec, read *entryImage) {
 	default:
 		c.Check(len(read.requests) > 0 && !fits, "a key out of place")
 	}
-	c.Check(share(e.kind, 1, e.capacity), "a key out of place")
+	c.Check(share(e.kind, 1, e.capacity) && e.born > 0 && e.born <= rs.t.revision, "a key out of place")
 	if c.Err() != nil {
 		return
 	}
@@ -561,11 +571,11 @@ func (rs *Restore) fits(e *entry, s *session, q *request) bool {
 	}
 	switch {
 	case q.number == 0 || s.requests[q.number] != nil || s.results != nil && !s.seen.has(q.number),
-		q.weight < 1 || q.weight > e.capacity, e.kind == Latch && q.token != 0:
+		q.weight < 1 || q.weight > e.capacity && (q.token == 0 || len(e.former) == 0), e.kind == Latch && q.token != 0:
 		return false
 	case q.token == 0:
 		return e.queue.len < MaxWaiters
 	}
 	return e.queue.len == 0 && (q.token > last || rs.t.settles != 0) && q.token <= rs.t.revision && s.holds[q.token] == nil &&
-		e.taken+q.weight <= e.capacity
+		(e.taken+q.weight <= e.capacity || len(e.former) > 0)
 }

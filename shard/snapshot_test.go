@@ -333,7 +333,20 @@ func TestMalformedSnapshots(t *testing.T) {
 	ask := func(number, weight, token any) fields {
 		return fields{1, 1, number, weight, token, []byte(nil), 0, false}
 	}
-	key := func(kind, capacity any, asks ...any) fields { return fields{2, "a", kind, capacity, asks} }
+	former := func(before fields, capacity any, asks ...any) fields { // a semaphore's
+		for i, ask := range asks {
+			if a := ask.(fields); len(a) == 8 && a[4] != 0 {
+				asks[i] = append(a[:8:8], 0)
+			}
+		}
+		return fields{2, "a", 1, capacity, 7, before, asks}
+	}
+	key := func(kind, capacity any, asks ...any) fields {
+		if kind == 1 {
+			return former(fields{}, capacity, asks...)
+		}
+		return fields{2, "a", kind, capacity, 7, asks}
+	}
 	waiting := func(n int) fields {
 		asks := fields{ask(1, 1, 7)}
 		for i := range n {
@@ -349,9 +362,11 @@ func TestMalformedSnapshots(t *testing.T) {
 	nobodys := fields{"u", 0, 0, true, 5}
 	// A resource that remembers an update, and has these requests and uses.
 	resource := func(asks, uses fields) fields {
-		return fields{2, "r", 2, 1, asks, fields{}, fields{"1", 3, 9}, fields{}, uses}
+		return fields{2, "r", 2, 1, 7, asks, fields{}, fields{"1", 3, 9}, fields{}, uses}
 	}
-	nothing := func(asks, uses fields) fields { return fields{2, "r", 2, 1, asks, fields{}, fields{}, fields{}, uses} }
+	nothing := func(asks, uses fields) fields {
+		return fields{2, "r", 2, 1, 7, asks, fields{}, fields{}, fields{}, uses}
+	}
 	tests := []struct {
 		name   string
 		images []fields
@@ -383,10 +398,12 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"a result twice", []fields{head, ann(9, fields{1, 3, 0, 0, 1, 3, 0, 0}), {3, 1, 0}}},
 		{"a result of a number that never came", []fields{head, ann(9, fields{10, 3, 0, 0}), {3, 1, 0}}},
 		{"a result with a token of the future", []fields{head, ann(9, fields{1, 1, 101, 0}), {3, 1, 0}}},
-		{"an empty key", []fields{head, ann(), {2, "", 1, 3, fields{ask(1, 1, 7)}}, end}},
-		{"a key that is too long", []fields{head, ann(), {2, string(make([]byte, MaxKey+1)), 1, 3, fields{ask(1, 1, 7)}}, end}},
+		{"an empty key", []fields{head, ann(), {2, "", 1, 3, 7, fields{}, fields{ask(1, 1, 7)}}, end}},
+		{"a key that is too long", []fields{head, ann(), {2, string(make([]byte, MaxKey+1)), 1, 3, 7, fields{}, fields{ask(1, 1, 7)}}, end}},
 		{"a key twice", []fields{head, ann(), key(1, 3, ask(1, 1, 7)), key(1, 3, ask(2, 1, 8)), {3, 1, 2}}},
 		{"a key without requests", []fields{head, ann(), key(1, 3), end}},
+		{"a key that nothing made", []fields{head, ann(), {2, "a", 1, 3, 0, fields{}, fields{ask(1, 1, 7)}}, end}},
+		{"a key of the future", []fields{head, ann(), {2, "a", 1, 3, 101, fields{}, fields{ask(1, 1, 7)}}, end}},
 		{"a key of an unknown kind", []fields{head, ann(), key(3, 3, ask(1, 1, 7)), end}},
 		{"a lock with the capacity of a semaphore", []fields{head, ann(), key(0, 3, ask(1, 1, 7)), end}},
 		{"a capacity beyond the limit", []fields{head, ann(), key(1, uint64(MaxWeight)+1, ask(1, 1, 7)), end}},
@@ -426,7 +443,14 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"a use twice", []fields{head, ann(), nothing(fields{}, fields{use, changed(use, 4, 6)}), end}},
 		{"stamps that fall", []fields{head, ann(), nothing(fields{}, fields{use, changed(nobodys, 4, 4)}), end}},
 		{"a use with a field too many", []fields{head, ann(), nothing(fields{}, fields{append(use[:5:5], 0)}), end}},
-		{"a request with a field too many", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, []byte(nil), 0, false, 0}), end}},
+		{"a request with a field too many", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, []byte(nil), 0, false, 0, 0}), end}},
+		{"a former capacity that is the present one", []fields{head, ann(), former(fields{3}, 3, ask(1, 1, 7)), end}},
+		{"a former capacity twice", []fields{head, ann(), former(fields{5, 5}, 3, ask(1, 1, 7)), end}},
+		{"a former capacity of nothing", []fields{head, ann(), former(fields{0}, 3, ask(1, 1, 7)), end}},
+		{"a former capacity too many", []fields{head, ann(), former(fields{4, 5, 6, 7, 8, 9, 10, 11, 12}, 3, ask(1, 1, 7)), end}},
+		{"a waiter that can never fit", []fields{head, ann(), former(fields{5}, 3, ask(1, 3, 7), ask(2, 4, 0)), end}},
+		{"a hold of more than there was", []fields{head, ann(), former(fields{5}, 3, append(ask(1, 4, 7), 3)), end}},
+		{"a hold of another capacity than there ever was", []fields{head, ann(), former(fields{}, 3, append(ask(1, 1, 7), 5)), end}},
 	}
 	add := func(images []fields) (*Table, error) {
 		rs := NewRestore(Founding{Check: true})
@@ -445,6 +469,8 @@ func TestMalformedSnapshots(t *testing.T) {
 		{head, ann(8, fields{9, 12, 12, 14, 17}, 9, fields{1, 1, 7, 0, 12, 4, 0, 1}), key(1, 3, ask(1, 1, 7), ask(14, 3, 0)), end},
 		{head, key(0, uint64(Whole), ask(1, 1, 7)), ann(), end},
 		{head, ann(8, fields{MaxWaiters + 2}), key(1, 1, waiting(MaxWaiters)...), end},
+		{head, ann(), former(fields{5, 4}, 3, changed(ask(1, 5, 7), 4, 7, 7, false), ask(2, 1, 0)), end},
+		{head, ann(), former(fields{5}, 3, append(ask(1, 4, 7), 5), ask(2, 1, 0)), end},
 		{head, ann(), resource(fields{runs, waits}, fields{use, changed(nobodys, 4, 6)}), end},
 		{head, ann(), resource(fields{waits}, fields{}), end}, // it is walking
 		{head, resource(fields{}, fields{}), {3, 0, 1}},

@@ -66,6 +66,8 @@ type Decision struct {
 	Reported bool   // Entered: it waited already in an earlier table (C8)
 	Earlier  uint64 // and entered its queue there at this revision; zero: unknown
 
+	From int64 // Resized: the capacity before
+
 	Was       SessionID // Renamed: whose it was before
 	WasNumber uint64    // and under which number
 }
@@ -89,6 +91,8 @@ const (
 	Declined                          // it was a Try, and would have had to wait
 	Resumed                           // it holds the key as it did in an earlier table (C8)
 	Renamed                           // it belongs to another session now, or has another number (P42)
+	Lessened                          // it holds no more than Weight of the key now (P47)
+	Resized                           // the key has another capacity, by this command
 )
 
 // report calls the observer, if there is one.
@@ -117,7 +121,8 @@ type entry struct {
 	key       string
 	kind      Kind
 	capacity  int64
-	taken     int64 // the holders' weights; at most capacity
+	former    []int64 // capacities that a semaphore had, and that callers may still name; the latest last
+	taken     int64   // the holders' weights; at most capacity when one is granted: a Resize may lower that
 	holders   list[*request]
 	queue     list[*request] // in the order in which they were committed
 	*resource                // nil if it is none
@@ -137,6 +142,7 @@ type request struct {
 	tag     string     // of a guest; else empty
 
 	sequence uint64 // of an election's leader: that of value
+	size     int64  // of a semaphore's hold: the capacity of which it was granted; zero: the key's
 
 	entered  uint64 // the revision at which it entered the queue: its place, should it be reported (C8)
 	reported bool   // by its client: entered is a revision of an earlier table
@@ -235,6 +241,10 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.carry(cmd, out)
 	case Claim:
 		out = t.reclaim(cmd, out)
+	case Downgrade:
+		out = t.downgrade(cmd, out)
+	case Resize:
+		out = t.resize(cmd, out)
 	case Tagged:
 		switch c := cmd.Command.(type) {
 		case Acquire:
@@ -288,7 +298,7 @@ func (t *Table) acquire(c Acquire, tag string, out []Event) []Event {
 	}
 	refuse := Reason(0)
 	switch fits := t.fits(e, c.Weight); {
-	case e.kind != c.Kind || e.capacity != c.Capacity:
+	case e.kind != c.Kind || !e.accepts(c.Capacity) || c.Weight > e.capacity:
 		refuse = Capacity
 	case c.Try && t.settles != 0:
 		refuse = Quiet
@@ -378,7 +388,12 @@ func (t *Table) admit(r *request, out []Event) []Event {
 	t.keepSession(r.session)
 	e.queue.remove(&r.place)
 	e.holders.push(r, &r.place)
-	e.taken += r.weight
+	if e.taken += r.weight; len(e.former) > 0 {
+		r.size = e.capacity // its caller may have named another one
+	}
+	if t.check && e.taken > e.capacity {
+		panic(fmt.Sprintf("shard: key %q: %d of %d are granted", e.key, e.taken, e.capacity))
+	}
 	t.revision++
 	r.token = t.revision
 	r.session.holds[r.token] = r

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
@@ -171,9 +172,17 @@ func (p *process) Asks(node transport.ID, key string) func(env.Elected) {
 	return p.world.history.checks.Asks(p, key)
 }
 
+// Looks implements env.Clients.
+func (p *process) Looks(transport.ID) func(shard.Page) { return p.world.history.checks.Looks(p) }
+
 // Observes implements env.Clients.
 func (p *process) Observes(node transport.ID, key string, lasts time.Duration) env.Watcher {
 	return p.world.history.checks.Observes(p, key, lasts)
+}
+
+// Resizes implements env.Clients.
+func (p *process) Resizes(node transport.ID, key string, from, to int64) {
+	p.world.history.checks.Resizes(key, from, to)
 }
 
 // hostOf returns the host that a node lives on, or lived on.

@@ -194,6 +194,21 @@ func TestCheckers(t *testing.T) {
 			s.lock("1", "a", check.Permits("k", 2, 3), 1)
 			s.lock("2", "b", check.Permits("k", 2, 3), 2)
 		}, "G1 exclusion"},
+		{"a reader beside what was a writer", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.of("1").Downgrading()
+			s.lock("2", "b", r, 2)
+			s.of("1").Downgraded(nil)
+			s.unlock("1")
+			s.unlock("2")
+			s.lock("3", "b", x, 3)
+			s.unlock("3")
+		}, ""},
+		{"a writer beside what was one", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.of("1").Downgrading()
+			s.lock("2", "b", x, 2)
+		}, "G1 exclusion"},
 		{"a reader beside a writer", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.lock("2", "b", r, 2)

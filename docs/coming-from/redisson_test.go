@@ -36,6 +36,11 @@ func Example_redissonCalls() {
 	fmt.Println("upgrade:", errors.Is(err, mesh.ErrUpgrade))
 	check(reader.Unlock(ctx))
 
+	keys := []string{"orders/43", "orders/44"}
+	set, err := node.LockAll(ctx, keys)
+	check(err)
+	check(set.Unlock(ctx))
+
 	permits, err := node.Acquire(ctx, "imports", 10, 23)
 	check(err)
 	permit, err := node.Acquire(ctx, "imports", 1, 23, mesh.MaxHold(10*time.Second))

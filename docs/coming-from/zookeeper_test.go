@@ -33,6 +33,11 @@ func Example_zookeeperCalls() {
 	fmt.Println("upgrade:", errors.Is(err, mesh.ErrUpgrade))
 	check(reader.Unlock(ctx))
 
+	keys := []string{"orders/43", "orders/44"}
+	set, err := node.LockAll(ctx, keys)
+	check(err)
+	check(set.Unlock(ctx))
+
 	lease, err := node.Acquire(ctx, "imports", 1, 3)
 	check(err)
 	_, err = node.Acquire(ctx, "imports", 1, 4)

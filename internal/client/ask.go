@@ -26,6 +26,10 @@ func (s *shardClient) askPage(c *Call) {
 
 func (s *shardClient) sendAsk(c *Call) {
 	s.pause(c)
+	if c.Inspect != nil {
+		s.postInspect(c)
+		return
+	}
 	if c.Request.Mode == Elects {
 		s.postObserve(replica.Observe{Node: s.client.cfg.Node, Ref: c.number, Key: c.Request.Key}, c.attempt)
 		return
@@ -51,7 +55,7 @@ func (s *shardClient) asked(r message.Redirect) *Call {
 // viewed handles a confirmed leader's answer.
 func (s *shardClient) viewed(m *message.View) {
 	s.learn(m.Revision)
-	i := slices.IndexFunc(s.asks, func(c *Call) bool { return c.number == m.Ref && c.Request.Mode != Elects })
+	i := slices.IndexFunc(s.asks, func(c *Call) bool { return c.number == m.Ref && c.Request.Mode != Elects && c.Inspect == nil })
 	if i < 0 {
 		return
 	}

@@ -10,23 +10,26 @@ import (
 // Kind says what a call is for.
 type Kind uint8
 
-// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, a Proclaim, an Arrive, a Carry, a Hear or a Confirm.
+// The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, a Proclaim, an Arrive, a Carry, a Hear,
+// a Confirm, a Downgrade or a Resize.
 const (
-	Lock     Kind = iota // wait for a key
-	Cancel               // undo a Lock whose caller has given up
-	Unlock               // give a hold back
-	Fix                  // make a hold of fixed length end Length from now (P7)
-	Close                // end a lease, with all that it holds
-	Report               // ask the table of a new generation for a hold (C8)
-	Drop                 // end a user's use of a resource (P39)
-	Ask                  // ask who uses a resource, or who leads an election
-	Remember             // tell the table of a new generation of a durable use that the one before had
-	Proclaim             // give a leadership another value
-	Recall               // tell it what the one before remembered (P43, P44)
-	Arrive               // arrive at a latch (P44)
-	Carry                // carry a guest on, in one shard (P42)
-	Hear                 // renew a guest's session
-	Confirm              // a Hear that waits until the guest's home shard, and others, confirm what was known before it
+	Lock      Kind = iota // wait for a key
+	Cancel                // undo a Lock whose caller has given up
+	Unlock                // give a hold back
+	Fix                   // make a hold of fixed length end Length from now (P7)
+	Close                 // end a lease, with all that it holds
+	Report                // ask the table of a new generation for a hold (C8)
+	Drop                  // end a user's use of a resource (P39)
+	Ask                   // ask who uses a resource, or who leads an election
+	Remember              // tell the table of a new generation of a durable use that the one before had
+	Proclaim              // give a leadership another value
+	Recall                // tell it what the one before remembered (P43, P44)
+	Arrive                // arrive at a latch (P44)
+	Carry                 // carry a guest on, in one shard (P42)
+	Hear                  // renew a guest's session
+	Confirm               // a Hear that waits until the guest's home shard, and others, confirm what was known before it
+	Downgrade             // make a writer's hold a reader's (P47)
+	Resize                // change a semaphore's capacity (P38)
 )
 
 // Call is one command on its way to a shard and back. A caller fills in the first part, hands the
@@ -34,22 +37,26 @@ const (
 type Call struct {
 	Kind    Kind
 	Shard   int
-	Session *Session      // of a Lock, a Drop, an Arrive, a Remember, a Recall, a Hear and a Confirm, and of a Carry that a caller made
-	Request Request       // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key, and Elects; of a Proclaim: its Value
-	Arrival shard.Memory  // of an Arrive: the latch, who arrives, and for how long that is remembered
-	Length  time.Duration // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
-	Hold    *Hold         // of an Unlock, a Fix and a Proclaim; the result of a Lock
-	Failed  bool          // of the Unlock of an operation: it failed
-	Only    bool          // of a Carry: only if there is something to carry on
-	Shards  []int         // of a Confirm: those beside the guest's home; where the session has no lease, there is nothing to confirm
-	Parker  env.Parker    // the driver's: where the caller waits, if one does
-	Owner   any           // the driver's
+	Session *Session          // of a Lock, a Drop, an Arrive, a Remember, a Recall, a Hear and a Confirm, and of a Carry that a caller made
+	Request Request           // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key, and Elects; of a Proclaim: its Value
+	Inspect *shard.Inspection // of an Ask what is known of keys
+	Arrival shard.Memory      // of an Arrive: the latch, who arrives, and for how long that is remembered
+	From    int64             // of a Resize: what the capacity is to be before; its Request has the key, and the Capacity that it is to be
+	Length  time.Duration     // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
+	Hold    *Hold             // of an Unlock, a Fix, a Proclaim and a Downgrade; the result of a Lock
+	Failed  bool              // of the Unlock of an operation: it failed
+	Only    bool              // of a Carry: only if there is something to carry on
+	Shards  []int             // of a Confirm: those beside the guest's home; where the session has no lease, there is nothing to confirm
+	Parker  env.Parker        // the driver's: where the caller waits, if one does
+	Owner   any               // the driver's
 
 	Err     error       // the result
 	Skipped bool        // of a Lock: its operation was done already; then Hold is a use, if it was a pull, else nil
 	Use     *Hold       // of the Unlock of a pull that did not fail
 	Refs    []shard.Ref // of an Ask who uses a resource
+	Now     int64       // of a Resize that is refused: the capacity; zero: it is not known, or there is none
 	Leader  Leader      // of an Ask who leads an election
+	Page    Page        // of an Ask with an Inspection
 	Info    WaitInfo    // of a Lock: what was known
 	None    bool        // of a Carry: there was nothing to carry on
 	Ended   bool        // of a claim: what it claims has ended; then stamp is its token
@@ -177,4 +184,5 @@ type WaitInfo struct {
 	Quorum bool   // nothing shows that the shard has no majority: see fill
 
 	Quiet time.Duration // for how much longer the shard is expected to grant nothing (P27)
+	Mode  Mode          // of the request
 }

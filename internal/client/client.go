@@ -411,10 +411,14 @@ func (c *Client) start(call *Call) {
 		s.drop(call)
 	case Arrive:
 		s.arrive(call)
+	case Resize:
+		s.resize(call)
 	case Ask:
 		s.ask(call)
 	case Proclaim:
 		s.proclaim(call)
+	case Downgrade:
+		s.downgrade(call)
 	case Carry:
 		s.carry(call)
 	case Hear, Confirm:
@@ -447,6 +451,11 @@ func (c *Client) received(in Received) {
 		if m.Generation == s.generation {
 			s.spoke(in.From, m.Leadership)
 			s.led(m)
+		}
+	case *message.State:
+		if m.Generation == s.generation {
+			s.spoke(in.From, m.Leadership)
+			s.inspected(m)
 		}
 	case *message.Redirect:
 		if m.Generation == s.generation {

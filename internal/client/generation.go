@@ -76,13 +76,13 @@ func (l *lease) goOver() {
 			c.Hold, c.fixing, c.Skipped, c.reports = nil, false, false, c.Request.Held != 0 || c.entered != 0 && !c.Skipped && !vague
 			c.stamp, c.dropped = 0, 0 // the next table's stamps need not be later
 			c.askAgain()
-		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember, c.Kind == Carry, c.Kind == Proclaim:
+		case c.Kind == Fix && c.Hold.pending == nil, c.Kind == Remember, c.Kind == Carry, c.Kind == Proclaim, c.Kind == Downgrade:
 			c.askAgain()
 		case c.Kind == Recall && c.Hold == nil && l.shard.knows(c.memory):
 			l.remove(c) // it is told anew
 		case c.Kind == Recall && l.client.now >= c.memory.until:
 			l.confirmed(c, nil)
-		case c.Kind == Recall || c.Kind == Arrive:
+		case c.Kind == Recall || c.Kind == Arrive || c.Kind == Resize:
 			c.askAgain()
 		case c.Kind == Drop:
 			c.goOverDrop()
@@ -190,7 +190,9 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 	if r.Uses {
 		r.Durable = c.Hold.use.durable
 	}
-	r.Weight, r.Capacity = q.Share()
+	if r.Weight, r.Capacity = q.Share(); c.Hold != nil && c.Hold.capacity != 0 {
+		r.Capacity = c.Hold.capacity
+	}
 	if r.Uses {
 		return r
 	}

@@ -38,11 +38,15 @@ type Hold struct {
 	unreported bool // its belief was over when the shard's generation changed
 	vague      bool // a guest has claimed it, and request may not be what it is
 
+	capacity int64 // of a semaphore: the one of which it was granted, if the table has said so; zero: that of request
+
 	fingerprint uint64 // of what is held; zero: it is not known, or request is
 }
 
 // Is reports whether the hold is what q asks for, as far as that is known.
-func (h *Hold) Is(q *Request) bool { return h.fingerprint == 0 || h.fingerprint == q.fingerprint() }
+func (h *Hold) Is(q *Request) bool {
+	return h.fingerprint == 0 || h.fingerprint == q.fingerprint() && (q.Mode != Permits || q.Capacity == h.capacity || q.Capacity == h.request.Capacity)
+}
 
 // Deadline returns the end of the belief, as far as it is confirmed, on the environment's clock.
 func (h *Hold) Deadline() time.Duration { return time.Duration(h.deadline.Load()) }

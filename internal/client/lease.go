@@ -278,7 +278,7 @@ func (l *lease) confirmed(c *Call, err error) {
 	case Cancel:
 		l.cancelled(c)
 		l.client.finish(c, err)
-	case Drop, Proclaim:
+	case Drop, Proclaim, Downgrade, Resize:
 		l.client.finish(c, err)
 	case Recall:
 		if err != nil {
@@ -317,9 +317,9 @@ func (l *lease) closed() {
 			l.client.finish(c, fault.ErrUnconfirmed) // the Close may have come first: then the operation has failed
 		case c.Kind == Unlock || c.Kind == Close:
 			l.client.finish(c, nil)
-		case c.Kind == Proclaim:
+		case c.Kind == Proclaim || c.Kind == Downgrade:
 			l.client.finish(c, fault.ErrClosed)
-		case c.Kind == Recall || c.Kind == Arrive:
+		case c.Kind == Recall || c.Kind == Arrive || c.Kind == Resize:
 			l.client.finish(c, c.unanswered(fault.ErrClosed))
 		}
 	}
@@ -407,10 +407,12 @@ func (l *lease) lose(gone bool) {
 			}
 		case (call.Kind == Drop || call.Kind == Remember || call.Kind == Recall || call.Kind == Arrive || call.Kind == Carry) && call.Session != nil && l.session.Err() == nil:
 			again = append(again, call) // it may be about a use that has no session any more
+		case call.Kind == Resize && l.session.Err() == nil && gone && l.neverOpened():
+			again = append(again, call)
 		case call.Kind == Unlock || call.Kind == Close:
 			call.Use = nil
 			c.finish(call, fault.ErrUnconfirmed)
-		case call.Kind == Recall || call.Kind == Arrive:
+		case call.Kind == Recall || call.Kind == Arrive || call.Kind == Resize:
 			c.finish(call, call.unanswered(fault.ErrLost))
 		default:
 			c.finish(call, fault.ErrLost)
@@ -448,7 +450,7 @@ func (l *lease) drop(why error) {
 		if c.Kind == Unlock || c.Kind == Close {
 			c.Use = nil
 			l.client.finish(c, fault.ErrUnconfirmed)
-		} else if c.Kind == Recall || c.Kind == Arrive {
+		} else if c.Kind == Recall || c.Kind == Arrive || c.Kind == Resize {
 			l.client.finish(c, c.unanswered(why))
 		} else {
 			l.client.finish(c, why)
@@ -495,6 +497,7 @@ func (l *lease) loseForSession() {
 	l.holds = nil // Leave need not wait for them
 	l.dropFixes(fault.ErrLost)
 	l.dropReports()
+	l.dropDowngrades(fault.ErrLost)
 	l.finishWaiting(fault.ErrLost)
 	if len(l.calls) == 0 { // else its Close is under way
 		l.close()

@@ -112,10 +112,10 @@ func (l *lease) goOverDone(c *Call, m shard.Memory) {
 	c.askAgain()
 }
 
-// unanswered returns the result of a Recall or an Arrive of which it is not known whether the table has it.
+// unanswered returns the result of a Recall, an Arrive or a Resize of which it is not known whether the table has it.
 func (c *Call) unanswered(err error) error {
-	if c.Hold != nil || c.Kind == Arrive {
-		return fault.ErrUnconfirmed // it was an End: the operation may count as done
+	if c.Hold != nil || c.Kind == Arrive || c.Kind == Resize {
+		return fault.ErrUnconfirmed // with a hold it was an End: the operation may count as done
 	}
 	return err
 }

@@ -133,6 +133,10 @@ func (s *shardClient) command(c *Call) shard.Command {
 		return l.drops(c, base, c.Request.use())
 	case Proclaim:
 		return c.proclamation(base)
+	case Downgrade:
+		return shard.Downgrade{Call: base, Key: c.Hold.Key, Token: c.Hold.Token}
+	case Resize:
+		return l.resizing(c, base)
 	case Fix:
 		return shard.Fix{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Hold: c.Length}
 	case Report:
@@ -277,7 +281,9 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 	case shard.Granted:
 		switch c.Kind {
 		case Lock:
-			l.granted(c, e.Token, e.Entered)
+			if l.granted(c, e.Token, e.Entered); c.Hold != nil {
+				c.Hold.capacity = e.Capacity
+			}
 			l.recount(c)
 		case Report:
 			l.resumed(c)
@@ -322,7 +328,7 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 		return // an old answer, or Behind, which cannot concern this lease: its commands all carry one Since (P12)
 	}
 	l.acknowledge(e.Number)
-	c.Info.Holder, c.Info.Token = e.Holder, e.Token
+	c.Info.Holder, c.Info.Token, c.Now = e.Holder, e.Token, e.Capacity
 	c.quietUntil = s.client.now + e.Quiet
 	l.confirmed(c, errorOf(e.Reason))
 }
@@ -478,7 +484,7 @@ func (s *shardClient) abandon(c *Call, cause error) {
 		l.giveUp(c, nil)
 	case c.Kind == Recall:
 		c.leaves = true // it goes on
-	case c.Kind == Arrive:
+	case c.Kind == Arrive || c.Kind == Resize:
 		l.remove(c)
 		s.client.finish(c, fault.ErrUnconfirmed)
 	default:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -17,8 +18,12 @@ type Clients interface {
 	Called(node transport.ID, ask Ask) Caller
 	// Asks: a caller is about to ask a node who leads an election. Answered is called if it is about to be told.
 	Asks(node transport.ID, key string) (answered func(Elected))
+	// Looks: a caller is about to ask what is known of keys. Answered is called with each page that comes, before the caller is told.
+	Looks(node transport.ID) (answered func(shard.Page))
 	// Observes: a caller begins to observe an election. What was not confirmed for so long is not known any more.
 	Observes(node transport.ID, key string, lasts time.Duration) Watcher
+	// Resizes: a caller is about to ask for another capacity of a semaphore (P38).
+	Resizes(node transport.ID, key string, from, to int64)
 }
 
 // Elected is what a caller is told of an election's leader (P46).
@@ -79,6 +84,9 @@ type Holder interface {
 	Succeeding(retention time.Duration)
 	// Proclaimed: its value is the one with this sequence now, or a later one (P46).
 	Proclaimed(sequence uint64)
+	// Downgrading: it is a reader's from now on, and that is about to be sent; Downgraded: the call is about to return (P47).
+	Downgrading()
+	Downgraded(err error)
 	// Unlocked: the Unlock is about to return.
 	Unlocked(err error)
 	// Extending: the fixed end is about to be moved to d from now; Extended: it was, or not.

@@ -70,6 +70,10 @@ func Append(b []byte, sh int, m Message) []byte {
 		m.Fields(head(kindObserve))
 	case *Led:
 		m.Fields(head(kindLed))
+	case *Inspect:
+		m.Fields(head(kindInspect))
+	case *State:
+		m.Fields(head(kindState))
 	case *Forward:
 		m.Fields(head(kindForward))
 	case *replica.Missing:
@@ -105,6 +109,8 @@ var kinds = [...]func(*wire.Codec, Message) Message{
 	kindView:     into[View],
 	kindObserve:  into[Observe],
 	kindLed:      into[Led],
+	kindInspect:  into[Inspect],
+	kindState:    into[State],
 }
 
 func into[T any, P interface {
@@ -197,7 +203,7 @@ func (r *Reader) inside(f *Forward) {
 	kind := wire.NewReader(f.inner)
 	kind.Array(lastKind)
 	switch kind.Uint(lastKind) {
-	case kindReply, kindRedirect, kindAnswer, kindView, kindLed:
+	case kindReply, kindRedirect, kindAnswer, kindView, kindLed, kindState:
 	default:
 		c.Fail("a forward of what is not forwarded")
 		return

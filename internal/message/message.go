@@ -38,7 +38,9 @@ const (
 	kindView
 	kindObserve
 	kindLed
-	lastKind = kindLed
+	kindInspect
+	kindState
+	lastKind = kindState
 )
 
 // maxForward is the size of the largest message that a Forward may carry.
@@ -112,11 +114,24 @@ type (
 		Leadership // of the shard's leader, which says it
 	}
 
+	// Inspect is a client's question what is known of keys.
+	Inspect struct {
+		replica.Inspect
+		Generation uint64 // as in Request
+		Relay      bool   // as in Request
+	}
+
+	// State is a confirmed leader's answer to an Inspect. Its node is the receiver.
+	State struct {
+		replica.State
+		Leadership // of the leader that answers
+	}
+
 	// Forward asks a node to pass a message on to another node, which the sender cannot
 	// reach (P15). See NewForward.
 	Forward struct {
 		To     uint64
-		Inside Message // a Reply, a Redirect, an Answer, a View or a Led, about the same shard
+		Inside Message // a Reply, a Redirect, an Answer, a View, a Led or a State, about the same shard
 		inner  []byte  // its wire form
 	}
 )
@@ -185,6 +200,7 @@ func event(c *wire.Codec, e *shard.Event) {
 	c.String(&e.Holder, shard.MaxName)
 	c.Uint(&e.Entered, anyUint)
 	wire.Number(c, &e.Quiet, uint64(shard.MaxDuration))
+	wire.Number(c, &e.Capacity, shard.MaxWeight)
 }
 
 // Fields is a list of its own: a Reply has no room for all of it.
@@ -219,7 +235,7 @@ func (m *Renewal) Fields(c *wire.Codec) {
 			continue
 		}
 		switch client, _ := shard.ClientOf(o.Command); o.Command.(type) {
-		case shard.Cancel, shard.Release, shard.End, shard.Drop, shard.Close:
+		case shard.Cancel, shard.Release, shard.End, shard.Drop, shard.Close, shard.Downgrade:
 			c.Check(client == m.Session, "a renewal that names another session's command")
 		default:
 			c.Fail("a renewal that names what cannot be abandoned")
@@ -297,6 +313,22 @@ func (m *Led) Fields(c *wire.Codec) {
 	c.Bool(&m.Quiet)
 	c.Check(m.Token != 0 || m.Sequence == 0 && len(m.Value) == 0 && m.Name == "", "what nobody has proclaimed")
 	c.End(t)
+	m.Leadership.Fields(c)
+}
+
+func (m *Inspect) Fields(c *wire.Codec) {
+	c.Uint(&m.Node, anyUint)
+	c.Check(m.Node != 0, "an inspection by nobody")
+	c.Uint(&m.Ref, anyUint)
+	m.Inspection.Fields(c)
+	c.Uint(&m.Generation, anyUint)
+	c.Bool(&m.Relay)
+}
+
+func (m *State) Fields(c *wire.Codec) {
+	c.Uint(&m.Ref, anyUint)
+	c.Uint(&m.Revision, anyUint)
+	m.Page.Fields(c)
 	m.Leadership.Fields(c)
 }
 

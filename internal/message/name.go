@@ -56,6 +56,10 @@ func Name(m Message, to transport.ID, asked Asked) string {
 		return "who leads " + m.Key
 	case *Led:
 		return m.name()
+	case *Inspect:
+		return m.name()
+	case *State:
+		return "seen"
 	case *Forward:
 		return "pass on: " + Name(m.Inside, transport.ID(m.To), asked)
 	case *replica.Missing:
@@ -75,6 +79,14 @@ func (m *Led) name() string {
 	return fmt.Sprintf("leader of %s token %d sequence %d", m.Key, m.Token, m.Sequence)
 }
 
+// name says of what a question is.
+func (m *Inspect) name() string {
+	if m.List {
+		return "look for keys"
+	}
+	return "look at " + m.Inspection.Key
+}
+
 // CommandName names a client's command: "lock k", "unlock k token 7".
 func CommandName(cmd shard.Command) string {
 	switch c := cmd.(type) {
@@ -90,6 +102,8 @@ func CommandName(cmd shard.Command) string {
 		return "lock " + c.Key
 	case shard.Proclaim:
 		return fmt.Sprintf("proclaim %s sequence %d", c.Key, c.Sequence)
+	case shard.Downgrade:
+		return fmt.Sprintf("downgrade %s token %d", c.Key, c.Token)
 	case shard.Release:
 		return fmt.Sprintf("unlock %s token %d", c.Key, c.Token)
 	case shard.Begin:
@@ -103,6 +117,8 @@ func CommandName(cmd shard.Command) string {
 		return fmt.Sprintf("drop %s stamp %d", c.Key, c.Stamp)
 	case shard.Arrive:
 		return "arrive " + c.Key
+	case shard.Resize:
+		return "resize " + c.Key
 	case shard.Recall:
 		return "recall " + c.Key
 	case shard.Report:
@@ -143,7 +159,7 @@ func resultName(e *shard.Event, request string) string {
 // past has the word for a command that was carried out.
 var past = map[string]string{
 	"end": "ended", "fail": "failed", "drop": "dropped", "proclaim": "proclaimed", "unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed",
-	"arrive": "arrived", "recall": "recalled", "carry": "carried",
+	"downgrade": "downgraded", "arrive": "arrived", "recall": "recalled", "carry": "carried", "resize": "resized",
 }
 
 func raftName(m *raftpb.Message) string {

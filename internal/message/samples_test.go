@@ -63,7 +63,7 @@ func replication() []sample {
 
 // result has a value in every field.
 var result = shard.Event{
-	Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n", Entered: 1<<52 - 1, Quiet: 9 * time.Second,
+	Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n", Entered: 1<<52 - 1, Quiet: 9 * time.Second, Capacity: 1 << 40,
 }
 
 // requests returns messages that carry requests, or say where to send them.
@@ -87,6 +87,23 @@ func requests() []sample {
 	observe := message.Observe{Observe: replica.Observe{Node: 7, Ref: 8, Key: "k", For: 10 * time.Second}, Generation: 12, Relay: true}
 	leader := shard.Leader{Token: 98, Sequence: 2, Value: []byte("v"), Name: "n", Quiet: true}
 	led := message.Led{Led: replica.Led{Ref: 8, Key: "k", Revision: 99, Leader: leader}, Leadership: by}
+	after := shard.Cursor{Part: 3, Born: 91, Told: 92, After: 93, Reported: true, Session: shard.SessionID{Node: 94, Number: 95}, Number: 96, Key: "m", At: "l"}
+	inspect := message.Inspect{Inspect: replica.Inspect{Node: 7, Ref: 8, Inspection: shard.Inspection{Key: "k", List: true, Most: 100, After: after}}, Generation: 12, Relay: true}
+	cursor := []any{3, 91, 92, 93, true, 94, 95, 96, "m", "l"}
+	known := shard.KeyState{
+		Key: "k", Used: true, Kind: shard.Resource, Capacity: 2, Taken: 1, Failures: 3, Holding: 4, Waiting: 5, Using: 6, Arrived: 7,
+		Holders: []shard.Party{{Name: "n", Guest: true, Token: 98, Weight: 1, Value: []byte("v"), Sequence: 2, Op: shard.Delete, Version: "1"}},
+		Waiters: []shard.Party{{Name: "o", Weight: 1}}, Users: []shard.Ref{{User: "u", Durable: true, Stamp: 97}}, Arrivals: []string{"w"},
+		Done: []shard.Remembered{{Op: shard.Update, Version: "2", Remains: time.Minute}},
+	}
+	state := message.State{State: replica.State{Ref: 8, Revision: 99, Page: shard.Page{Keys: []shard.KeyState{known}, Quiet: time.Second, Next: after, More: true, Again: true}}, Leadership: by}
+	party := func(p shard.Party) []any {
+		return []any{p.Name, p.Guest, p.Token, p.Weight, append([]byte{}, p.Value...), p.Sequence, int(p.Op), p.Version}
+	}
+	states := []any{
+		"k", true, int(shard.Resource), 2, 1, 3, 4, 5, 6, 7, []any{party(known.Holders[0])}, []any{party(known.Waiters[0])},
+		[]any{[]any{"u", true, 97}}, []any{"w"}, []any{[]any{1, "2", time.Minute}},
+	}
 	redirect := message.Redirect{Session: 3, Number: 4, Leadership: by}
 	return []sample{
 		{"offer", 6, &replica.Offer{Term: 5}, nil},
@@ -100,6 +117,8 @@ func requests() []sample {
 		{"view", 19, &view, []any{8, 99, []any{[]any{"u", true, 98}}, true, leads(by)}},
 		{"observe", 20, &observe, []any{7, 8, "k", 10 * time.Second, 12, true}},
 		{"led", 21, &led, []any{8, "k", 99, []any{98, 2, []byte("v"), "n", true}, leads(by)}},
+		{"inspect", 22, &inspect, []any{7, 8, []any{"k", true, 100, cursor}, 12, true}},
+		{"state", 23, &state, []any{8, 99, []any{[]any{states}, time.Second, cursor, true, true}, leads(by)}},
 		{"reply", 9, &reply, replies(reply)},
 		{"reply of a former leader", 9, &late, replies(late)},
 		{"redirect", 10, &redirect, []any{3, 4, leads(by)}},
@@ -153,5 +172,5 @@ func leads(o message.Leadership) []any { return []any{o.Generation, o.Leader, o.
 
 // onWire returns the elements of an event on the wire.
 func onWire(p shard.Event) []any {
-	return []any{p.Session.Number, p.Number, int(p.What), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Entered, p.Quiet}
+	return []any{p.Session.Number, p.Number, int(p.What), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Entered, p.Quiet, uint64(p.Capacity)}
 }

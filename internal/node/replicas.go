@@ -100,6 +100,9 @@ func (l *shardLoop) carryOut(r *replica.Replica) {
 	for _, e := range o.Led {
 		l.toClient(e.Node, sh, &message.Led{Led: e, Leadership: l.leadership(r)})
 	}
+	for _, s := range o.States {
+		l.toClient(s.Node, sh, &message.State{State: s, Leadership: l.leadership(r)})
+	}
 	for _, d := range o.Dropped {
 		l.toClient(d.Session.Node, sh, &message.Redirect{
 			Session: d.Session.Number, Number: d.Number, Leadership: message.Leadership{Generation: r.Generation()},

@@ -178,6 +178,10 @@ func (all holders) Succeeding(d time.Duration) {
 func (all holders) Proclaimed(sequence uint64) {
 	all.each(func(h env.Holder) { h.Proclaimed(sequence) })
 }
+func (all holders) Downgrading() { all.each(env.Holder.Downgrading) }
+func (all holders) Downgraded(err error) {
+	all.each(func(h env.Holder) { h.Downgraded(err) })
+}
 func (all holders) Ended(excused bool) { all.each(func(h env.Holder) { h.Ended(excused) }) }
 func (all holders) Unlocked(err error) { all.each(func(h env.Holder) { h.Unlocked(err) }) }
 func (all holders) Shared(handles int) { all.each(func(h env.Holder) { h.Shared(handles) }) }

@@ -48,6 +48,15 @@ func (l *shardLoop) observes(from uint64, sh int, m *message.Observe) {
 	})
 }
 
+// inspect takes a question what is known of keys.
+func (l *shardLoop) inspect(from uint64, sh int, m *message.Inspect) {
+	relay := m.Relay
+	m.Relay = false // once
+	l.serve(from, sh, m.Generation, shard.SessionID{Node: m.Node}, m.Ref, relay, m, func(r *replica.Replica) error {
+		return r.Inspect(l.now, m.Inspect)
+	})
+}
+
 // serve gives m, a request, a question or a renewal (number zero), to the replica here, if it leads its shard in the
 // generation that m is for. Else its client is told which node does; or m is relayed to the leader.
 func (l *shardLoop) serve(

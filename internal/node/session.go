@@ -97,7 +97,7 @@ func (s *Session) acquire(ctx context.Context, req client.Request) (h *Hold, ski
 		return nil, false, &client.WaitInfo{Quorum: true}, err // the shard was not asked
 	}
 	sh := ring.Shard(req.Key, s.node.mesh.Load().params.Shards)
-	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: s.node.env.NewParker()}
+	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: s.node.env.NewParker(), Info: client.WaitInfo{Mode: req.Mode}}
 	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
 		return nil, false, &c.Info, fault.ErrClosed
 	}

@@ -275,9 +275,11 @@ func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 		l.query(from, sh, m)
 	case *message.Observe:
 		l.observes(from, sh, m)
+	case *message.Inspect:
+		l.inspect(from, sh, m)
 	case *message.Forward:
 		l.forward(from, sh, m)
-	case *message.Reply, *message.Answer, *message.View, *message.Led, *message.Redirect, *message.Serving:
+	case *message.Reply, *message.Answer, *message.View, *message.Led, *message.State, *message.Redirect, *message.Serving:
 		l.step(client.Received{Shard: sh, From: from, Message: m})
 	default: // from a replica to another
 		if r != nil {

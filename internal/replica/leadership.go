@@ -342,6 +342,7 @@ func (r *Replica) confirmed(ctx []byte, out *Output) {
 	for _, q := range done.observes {
 		r.observed(q, out)
 	}
+	r.inspected(done.inspects, out)
 	for _, id := range done.expiries {
 		if r.leading.leases.expire(id, r.now) {
 			r.appendOwn(shard.Expire{Session: id, Term: r.term})

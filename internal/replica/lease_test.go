@@ -869,7 +869,7 @@ func TestWhatARoundConfirms(t *testing.T) {
 			g := &leader.leading
 			g.leases.byID[silent.Session].heard -= ttl
 			for _, number := range []uint64{98, 99} {
-				g.reads.rounds[number] = &round{w.now, []Renewal{{Session: other.Session}}, nil, nil, []shard.SessionID{silent.Session}}
+				g.reads.rounds[number] = &round{w.now, []Renewal{{Session: other.Session}}, nil, nil, []shard.SessionID{silent.Session}, nil}
 			}
 			var out Output
 			if !tt.serves {

@@ -28,6 +28,7 @@ type round struct {
 	queries  []Query
 	observes []Observe
 	expiries []shard.SessionID // leases that ran out
+	inspects []Inspect
 }
 
 func newReads() reads { return reads{rounds: make(map[uint64]*round)} }
@@ -41,6 +42,9 @@ func (rs *reads) query(q Query) { rs.waiting.queries = append(rs.waiting.queries
 // observe has q answered after the next round.
 func (rs *reads) observe(q Observe) { rs.waiting.observes = append(rs.waiting.observes, q) }
 
+// inspect has q answered after the next round.
+func (rs *reads) inspect(q Inspect) { rs.waiting.inspects = append(rs.waiting.inspects, q) }
+
 // expiry has the end of these leases decided after the next round.
 func (rs *reads) expiry(ids ...shard.SessionID) {
 	rs.waiting.expiries = append(rs.waiting.expiries, ids...)
@@ -50,13 +54,13 @@ func (rs *reads) expiry(ids ...shard.SessionID) {
 // context for raft.
 func (rs *reads) begin(now time.Duration, term uint64) (ctx []byte, begun bool) {
 	w := &rs.waiting
-	if len(w.renewals) == 0 && len(w.queries) == 0 && len(w.observes) == 0 && len(w.expiries) == 0 && !rs.sign {
+	if len(w.renewals) == 0 && len(w.queries) == 0 && len(w.observes) == 0 && len(w.inspects) == 0 && len(w.expiries) == 0 && !rs.sign {
 		return nil, false
 	}
 	if rs.last++; rs.vain == 0 {
 		rs.vain = now
 	}
-	rs.rounds[rs.last] = &round{now, w.renewals, w.queries, w.observes, w.expiries}
+	rs.rounds[rs.last] = &round{now, w.renewals, w.queries, w.observes, w.expiries, w.inspects}
 	*w, rs.sign = round{}, false
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, term), rs.last), true
 }

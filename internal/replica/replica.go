@@ -119,6 +119,7 @@ type Output struct {
 	Answers []Answer      // to renewals
 	Views   []View        // to queries
 	Led     []Led         // to observers of elections
+	States  []State       // to questions what is known of keys
 	Dropped []Dropped
 	Serving bool // this replica has just begun to serve
 }
@@ -144,7 +145,7 @@ type Hosted struct {
 // Reset empties out for its next use.
 func (out *Output) Reset() {
 	*out = Output{
-		Sends: out.Sends[:0], Events: out.Events[:0], Answers: out.Answers[:0], Views: out.Views[:0], Led: out.Led[:0], Dropped: out.Dropped[:0],
+		Sends: out.Sends[:0], Events: out.Events[:0], Answers: out.Answers[:0], Views: out.Views[:0], Led: out.Led[:0], States: out.States[:0], Dropped: out.Dropped[:0],
 	}
 }
 

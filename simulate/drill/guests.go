@@ -55,6 +55,10 @@ var deeds = [...]struct {
 	{"barrier", (*guests).barrier},
 	{"elect", (*guests).elect},
 	{"observe", (*guests).observe},
+	{"set", (*guests).set},
+	{"downgrade", (*guests).downgrade},
+	{"inspect", (*guests).inspect},
+	{"resize", (*guests).resize},
 }
 
 // newGuests draws how many there are, and what they do.
@@ -493,6 +497,28 @@ func (g *guests) permits(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 		_ = simulate.Sleep(ctx, upTo(chance, time.Second))
 		_ = l.Unlock(ctx)
 	}
+}
+
+// resize changes how many permits there are, while it has one of them: back and forth, and often in vain.
+func (g *guests) resize(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	key := g.key("permits", chance)
+	wait, cancel := g.wait(ctx, chance)
+	l, err := n.Acquire(wait, key, 1, 5)
+	cancel()
+	if err != nil {
+		return
+	}
+	for range 1 + chance.IntN(4) {
+		sizes := []int64{5, 3, 8, 4}
+		chance.Shuffle(len(sizes), func(i, j int) { sizes[i], sizes[j] = sizes[j], sizes[i] })
+		wait, cancel := g.wait(ctx, chance)
+		_ = n.Resize(wait, key, sizes[0], sizes[1])
+		cancel()
+		_ = simulate.Sleep(l.Context(), upTo(chance, ttl/8))
+	}
+	wait, cancel = g.wait(ctx, chance)
+	defer cancel()
+	_ = l.Unlock(wait)
 }
 
 // upTo draws a duration, as often a short one as a long one.

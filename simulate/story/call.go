@@ -60,12 +60,14 @@ type call struct {
 	lock     *mesh.Lock
 	err      error
 	answered bool
-	granted  time.Duration // when Lock returned
-	told     time.Duration // when the hold ended before its unlock; zero: it did not
-	left     time.Duration // when it began to unlock; zero: not yet
-	hasty    bool          // does not wait for the answer to its unlock
-	over     bool
-	undone   error // what Unlock returned
+
+	downgrading chan struct{} // closed when lock is the reader's
+	granted     time.Duration // when Lock returned
+	told        time.Duration // when the hold ended before its unlock; zero: it did not
+	left        time.Duration // when it began to unlock; zero: not yet
+	hasty       bool          // does not wait for the answer to its unlock
+	over        bool
+	undone      error // what Unlock returned
 }
 
 // take lets a caller on a host ask for something.
@@ -109,7 +111,14 @@ func (c *call) run(ctx context.Context, n *mesh.Node) {
 	}
 	// It works until it is told to stop, and does not ask: to ask would end a lock that
 	// is lost, and hide that the caller was not told.
-	_ = simulate.Wait(c.lock.WithContext(c.patient), nil)
+	for {
+		_ = simulate.Wait(c.lock.WithContext(c.patient), nil)
+		if c.downgrading == nil || c.patient.Err() != nil {
+			break
+		}
+		_ = simulate.Wait(c.patient, c.downgrading) // then it has another lock
+		c.downgrading = nil
+	}
 	if c.lock.Context().Err() != nil {
 		c.told = c.stage.Now()
 	}

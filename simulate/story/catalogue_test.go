@@ -12,7 +12,7 @@ import (
 
 const (
 	entries = 45 // of the catalogue
-	rules   = 46 // of the protocol
+	rules   = 47 // of the protocol
 	lives   = 14 // rules of how a mesh lives, dies and comes back; not each has a story
 )
 

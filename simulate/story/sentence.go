@@ -112,6 +112,8 @@ var callForms = []*form{
 		}
 	}},
 	{text: "{who} unlocks {key}", make: func(c *clause) act { return c.unlock(false, true) }},
+	{text: "{who} downgrades {key}", make: downgrades(patience)},
+	{text: "{who} hastily downgrades {key}", make: downgrades(haste)},
 	{text: "{who} hastily unlocks {key}", make: func(c *clause) act { return c.unlock(true, true) }},
 	{text: "{who} begins to unlock {key}", make: func(c *clause) act { return c.unlock(false, false) }},
 	{text: "{who} gives up {key}", make: func(c *clause) act { return c.unlock(false, true) }},
@@ -262,6 +264,28 @@ func (t *teller) session(name string) *session {
 		t.fail("story", "session %s was not opened", name)
 	}
 	return s
+}
+
+// downgrades makes a writer a reader, and waits so long for the answer.
+func downgrades(wait time.Duration) func(*clause) act {
+	return func(c *clause) act {
+		who, key := c.who("who"), c.called("key")
+		return func(t *teller) {
+			x := t.granted(who, key)
+			var reader *mesh.Lock
+			var err error
+			x.downgrading = make(chan struct{})
+			t.Host(who).Do(t.ctx, "story", func(ctx context.Context) {
+				ctx, cancel := simulate.WithTimeout(ctx, wait)
+				defer cancel()
+				if reader, err = x.lock.Downgrade(ctx); reader != nil {
+					x.lock = reader
+				}
+				close(x.downgrading)
+			})
+			t.result(err, "%s reads %s", "%s downgrades %s", who, key)
+		}
+	}
 }
 
 // unlock lets a caller go: it gives up waiting, or unlocks.

@@ -145,6 +145,27 @@ func (r *recorder) Proclaimed(sequence uint64) {
 	}
 }
 
+// Downgrading implements env.Holder.
+func (r *recorder) Downgrading() {
+	x := r.living()
+	if x == nil || x.less.begun {
+		return
+	}
+	x.Use() // until now it was a writer
+	if x.key.live != nil && slices.Contains(x.key.live, x) {
+		x.key.weight -= x.weight() - 1
+	}
+	x.less = downgrade{begun: true, from: r.history.world.Now()}
+	(*Call)(r).record(timeline.Note, 0, x.token, "downgrade")
+}
+
+// Downgraded implements env.Holder.
+func (r *recorder) Downgraded(err error) {
+	if x := r.living(); x != nil && err == nil {
+		x.less.ended, x.less.to = true, r.history.world.Now()
+	}
+}
+
 // Extending implements env.Holder.
 func (r *recorder) Extending(d time.Duration) {
 	if x := r.living(); x != nil {

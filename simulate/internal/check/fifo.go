@@ -23,7 +23,8 @@ type fifo struct {
 	// dropped counts the requests that left a queue without a grant. It is looked up, never
 	// ranged over.
 	dropped map[ownerName]int
-	lives   map[int]ShardName // by shard: its latest generation; looked up, never ranged over
+	tokens  map[tokenName]span // looked up, never ranged over
+	lives   map[int]ShardName  // by shard: its latest generation; looked up, never ranged over
 }
 
 // ownerName names a node as the owner of requests for a key.
@@ -55,17 +56,18 @@ type shardKey struct {
 
 // keyQueue is the order of one key's queue.
 type keyQueue struct {
-	key     string
-	place   map[requestName]place // of those that wait
-	ranks   int                   // that were ever given
-	held    map[requestName]grant // of those that hold
-	used    int64                 // the sum of their weights
-	granted place                 // the latest in the queue of those that were granted
-	token   uint64                // its token
-	who     requestName           // and whose it is
-	depth   int                   // as far as the timeline knows
-	over    bool                  // the shard lives in another generation
-	round   int64                 // of a barrier: that were let in since nobody was inside
+	key      string
+	place    map[requestName]place // of those that wait
+	ranks    int                   // that were ever given
+	held     map[requestName]grant // of those that hold
+	used     int64                 // the sum of their weights
+	granted  place                 // the latest in the queue of those that were granted
+	token    uint64                // its token
+	who      requestName           // and whose it is
+	depth    int                   // as far as the timeline knows
+	over     bool                  // the shard lives in another generation
+	capacity int64                 // of a semaphore
+	round    int64                 // of a barrier: that were let in since nobody was inside
 }
 
 type grant struct {
@@ -112,6 +114,7 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 		f.keys[shardKey{name, d.Key}] = k
 		f.order = append(f.order, k)
 	}
+	f.sized(name, k, r, d)
 	switch d.What {
 	case shard.Entered:
 		k.ranks++
@@ -129,6 +132,7 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 		if t := k.held[r].told; t != nil {
 			t.to = f.world.Now()
 		}
+		f.over(k.key, k.held[r].token)
 		delete(k.held, r)
 	case shard.Declined:
 		if d.Settling {
@@ -161,6 +165,12 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 			f.world.Fail(fmt.Errorf("P45 round: shard %d lets %s into %q, and %d of the round before are inside", name.Shard, f.named(r), d.Key, k.used))
 		}
 		f.holds(name, k, r, d, p.at)
+	case shard.Lessened:
+		g := k.held[r]
+		k.used -= g.weight - d.Weight
+		g.weight = d.Weight
+		k.held[r] = g
+		f.h.checkLessened(name, d)
 	case shard.Renamed:
 		f.renamed(name, k, requestName{d.Was, d.WasNumber}, r)
 	case shard.Resumed:
@@ -208,10 +218,11 @@ func (f *fifo) holds(name ShardName, k *keyQueue, r requestName, d shard.Decisio
 		c.granted = append(c.granted, g.told)
 	}
 	k.held[r] = g
+	f.tokens[tokenName{d.Key, d.Token}] = span{f.world.Now(), running}
 	if !k.over {
 		f.h.inside.late.granted(name, d.Key, r)
 	}
-	if k.used += d.Weight; k.used > d.Capacity {
+	if k.used += d.Weight; k.used > f.room(k, d) {
 		f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", name.Shard, d.Key, f.named(r), k.used, d.Capacity))
 	}
 }
@@ -229,6 +240,7 @@ func (f *fifo) begun(now ShardName) {
 			c.done = nil // whether the next table hears of it depends on who lives
 		}
 		for _, g := range k.held { // order-free: each is ended alone
+			f.over(k.key, g.token)
 			if g.told != nil {
 				g.told.to = f.world.Now()
 			}
@@ -236,9 +248,18 @@ func (f *fifo) begun(now ShardName) {
 	}
 }
 
+// over notes that a hold is over.
+func (f *fifo) over(key string, token uint64) {
+	name := tokenName{key, token}
+	if s, held := f.tokens[name]; held && s.to == running {
+		s.to = f.world.Now()
+		f.tokens[name] = s
+	}
+}
+
 var verbs = [...]string{
 	shard.Entered: "queued", shard.Admitted: "granted", shard.Finished: "released", shard.Withdrawn: "dropped",
-	shard.Declined: "refused", shard.Resumed: "resumed", shard.Renamed: "renamed",
+	shard.Declined: "refused", shard.Resumed: "resumed", shard.Renamed: "renamed", shard.Lessened: "downgraded", shard.Resized: "resized",
 }
 
 // named says whose request it is.

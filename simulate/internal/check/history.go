@@ -70,6 +70,8 @@ type keyHistory struct {
 	done      successes
 	settling  []time.Duration // when tries were refused since the shard was quiet (P27)
 	granted   []*tableGrant   // by the table, in the order in which that was told
+	resizes   []resizing
+	sizes     map[uint64]int64 // by token: of which capacity it was granted; of a semaphore; looked up, never ranged over
 
 	words    map[word]string // of an election: the values of its leaders; looked up, never ranged over
 	watchers []*watcher      // that observe it
@@ -181,6 +183,8 @@ type Hold struct {
 	excused   bool          // it may end before its deadline
 	left      bool          // it ended since its node left, and had waited for it
 	succeeded bool          // its caller has said that what is done once has succeeded
+
+	less downgrade // it is a reader's (P47)
 
 	proclaimed uint64 // of a leadership: the sequence of the latest value that was confirmed
 }
@@ -347,6 +351,20 @@ func (x *Hold) Unlocked(err error) {
 	x.key.settle()
 }
 
+// downgrade is what is known of a Downgrade.
+type downgrade struct {
+	begun, ended bool // ended: it was confirmed
+	from, to     time.Duration
+}
+
+// weight is how much of the key it is.
+func (x *Hold) weight() int64 {
+	if x.less.begun {
+		return 1
+	}
+	return x.call.want.Weight
+}
+
 // believed reports whether the holder's code may think that it holds the key: its
 // context lives, and its deadline is ahead by its own clock.
 func (x *Hold) believed() bool {
@@ -413,7 +431,7 @@ func (x *Hold) retire() {
 	k := x.key
 	if i := slices.Index(k.live, x); i >= 0 {
 		k.live = append(k.live[:i], k.live[i+1:]...) // a walk from the end may be under way, and must find no nil
-		k.weight -= x.call.want.Weight
+		k.weight -= x.weight()
 	}
 	if x.unwatch != nil {
 		x.unwatch()

@@ -160,6 +160,8 @@ func (s lockState) after(ops []porcupine.Operation) lockState {
 			of(in.token).until = in.until
 		case shares:
 			of(in.token).handles = in.handles
+		case lessens:
+			of(in.token).weight = 1
 		}
 	}
 	over := make(map[uint64]bool)
@@ -198,7 +200,7 @@ func (k *keyHistory) operations() []porcupine.Operation {
 		switch {
 		case c.held != nil:
 			tokens = append(tokens, c.held.token)
-		case c.refused && !errors.Is(c.err, fault.ErrQuiet) && !k.excused(c):
+		case c.refused && !errors.Is(c.err, fault.ErrQuiet) && len(k.resizes) == 0 && !k.excused(c): // of a key that was resized, fifo judges its tries
 			refused = append(refused, c)
 			add(i, c.began, c.ended, lockInput{what: refuses, weight: c.want.Weight, capacity: c.want.Capacity})
 		}
@@ -210,7 +212,7 @@ func (k *keyHistory) operations() []porcupine.Operation {
 			continue
 		}
 		rank, _ := slices.BinarySearch(tokens, x.token)
-		take := lockInput{what: takes, rank: rank, token: x.token, weight: c.want.Weight, capacity: c.want.Capacity}
+		take := lockInput{what: takes, rank: rank, token: x.token, weight: c.want.Weight, capacity: k.sizeOf(x)}
 		certain := x.certain()
 		if c.want.MaxHold > 0 {
 			if take.until = c.ended + c.want.MaxHold; !certain {
@@ -234,6 +236,13 @@ func (k *keyHistory) operations() []porcupine.Operation {
 			if x.end == running || s.at <= x.end {
 				add(i, s.at, s.at, lockInput{what: shares, token: x.token, handles: s.handles})
 			}
+		}
+		if at := x.less.from; x.less.begun {
+			until := max(at, x.less.to) // it helps all others, so the earliest will do: see excused
+			if x.end != running {
+				until = max(at, min(until, x.end))
+			}
+			add(i, at, until, lockInput{what: lessens, token: x.token})
 		}
 		from, to, over := x.span()
 		if !over {
@@ -299,6 +308,9 @@ func (k *keyHistory) excused(try *Call) bool {
 		}
 		if x != nil {
 			if _, to, over := x.span(); over && to == forever {
+				return true
+			}
+			if x.less.begun && !x.less.ended {
 				return true
 			}
 		}

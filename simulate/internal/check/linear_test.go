@@ -57,6 +57,9 @@ func TestLockModel(t *testing.T) {
 		{"two handles at once", []lockInput{take(0, 5, 3), share(3)}, false},
 		{"entered when all had left", []lockInput{take(0, 5, 3), share(0), share(1)}, false},
 		{"released while it is shared", []lockInput{take(0, 5, 3), share(2), end(5)}, false},
+		{"a reader beside what was a writer", []lockInput{take(0, 5, 3), {what: lessens, token: 5}, take(1, 6, 1), try(2), end(5), end(6)}, true},
+		{"a writer beside what was one", []lockInput{take(0, 5, 3), {what: lessens, token: 5}, take(1, 6, 3)}, false},
+		{"downgraded after its end", []lockInput{take(0, 5, 3), end(5), {what: lessens, token: 5}}, false},
 		{"lost while it is shared", []lockInput{take(0, 5, 3), share(2), lost(5, sec)}, true},
 	} {
 		var s lockState

@@ -45,6 +45,7 @@ const (
 	ends                     // the hold is over
 	refuses                  // a try failed, for there was no room
 	extends                  // the fixed end is another one
+	lessens                  // it became a reader's
 	shares                   // a handle entered the hold, or left it
 )
 
@@ -83,6 +84,8 @@ func (s lockState) step(in lockInput) (lockState, bool) {
 			return s, false
 		}
 		h.until = in.until
+	case lessens:
+		h.weight = 1
 	case shares:
 		if h.handles == 0 || in.handles != h.handles+1 && in.handles != h.handles-1 {
 			return s, false
@@ -121,6 +124,8 @@ func (in lockInput) String() string {
 		return fmt.Sprintf("refuse %d of %d", in.weight, in.capacity)
 	case extends:
 		return fmt.Sprintf("extend token %d", in.token)
+	case lessens:
+		return fmt.Sprintf("downgrade token %d", in.token)
 	case shares:
 		return fmt.Sprintf("%d handles share token %d", in.handles, in.token)
 	}

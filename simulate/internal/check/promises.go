@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,16 +17,19 @@ import (
 // key. An overlap of beliefs begins when a hold begins, and is seen
 // then; the looks at each Use see a belief that came back.
 func (h *History) checkExclusion(k *keyHistory, x *Hold) {
-	if k.weight <= x.call.want.Capacity {
+	if k.weight <= min(x.call.want.Capacity, k.sizeOf(x)) {
 		return
 	}
 	var sum int64
+	last := x
 	for _, y := range slices.Backward(k.live) {
 		if y.believed() {
-			sum += y.call.want.Weight
+			if sum += y.weight(); y.token > last.token {
+				last = y
+			}
 		}
 	}
-	if sum <= x.call.want.Capacity {
+	if sum <= k.sizeOf(last) {
 		return
 	}
 	msg := fmt.Sprintf("G1 exclusion: at %v, more than %q allows believe that they hold it:", h.world.Now(), k.key)
@@ -49,7 +53,7 @@ func (h *History) checkToken(k *keyHistory, x *Hold) {
 		h.world.Fail(fmt.Errorf("G2 tokens: the same one twice: %v, and %v", y, x))
 	}
 	k.tokens[x.token] = x
-	excludes := x.call.want.Weight == x.call.want.Capacity
+	excludes := x.excludes()
 	floor := k.exclusive
 	if excludes {
 		floor = k.highest
@@ -75,7 +79,7 @@ func (h *History) checkToken(k *keyHistory, x *Hold) {
 func (h *History) checkFence(x *Hold) {
 	k := x.key
 	floor := k.exclusive
-	if x.call.want.Weight == x.call.want.Capacity {
+	if x.excludes() {
 		floor = k.highest
 	}
 	if x.token < floor {
@@ -93,25 +97,30 @@ func (h *History) checkLeases(k *keyHistory, x *Hold) {
 	now := h.world.Now()
 	k.settle()
 	var sum int64
+	// What was granted since may be more than there was then.
+	before := func(y *Hold) bool { return len(k.resizes) == 0 || y.token <= x.token }
+	var first *Hold
 	for _, y := range k.lapsed {
-		sum += y.call.want.Weight
+		if before(y) {
+			sum += y.weight()
+			first = cmp.Or(first, y)
+		}
 	}
-	if sum+k.weight <= x.call.want.Capacity {
+	if sum+k.weight <= k.sizeOf(x) {
 		return // all fit in together
 	}
 	for _, y := range slices.Backward(k.live) {
-		if y.believed() {
-			sum += y.call.want.Weight
+		if y.believed() && before(y) {
+			sum += y.weight()
 		}
 	}
-	if len(k.lapsed) > 0 && sum > x.call.want.Capacity {
-		first := k.lapsed[0]
+	if first != nil && sum > k.sizeOf(x) {
 		h.world.Fail(fmt.Errorf("G5 lease: %v was granted, and %v is leased until %v", x, first, first.leasedUntil()))
 		return
 	}
 	for _, y := range slices.Backward(k.live) {
 		p := y.call.process
-		if y == x || y.believed() || p.Dead() || p.Paused() || !p.Well(lossGrace) || y.call.want.Weight+x.call.want.Weight <= x.call.want.Capacity {
+		if y == x || y.believed() || p.Dead() || p.Paused() || !p.Well(lossGrace) || !before(y) || y.weight()+x.call.want.Weight <= k.sizeOf(x) {
 			continue
 		}
 		if late := now - y.leasedUntil(); late > lossGrace && !y.told() {
@@ -138,12 +147,23 @@ func (h *History) checkFreed(name ShardName, d shard.Decision) {
 	}
 }
 
+// checkLessened (P47): a table lets readers in beside a writer only once that is a reader.
+func (h *History) checkLessened(name ShardName, d shard.Decision) {
+	k := h.keys[d.Key]
+	if k == nil {
+		return
+	}
+	if x := k.tokens[d.Token]; x != nil && x.end == running && x.weight() > d.Weight {
+		h.world.Fail(fmt.Errorf("G1 downgrade: shard %d leaves %v no more than a reader's share", name.Shard, x))
+	}
+}
+
 // checkLate (G6): once all faults are over, an exclusive call that could have been
 // granted is, within World.Bound: what crashed or fell silent while it held the key
 // does not keep it for longer than that after its lease.
 func (h *History) checkLate(k *keyHistory, x *Hold) {
 	w := h.world
-	if h.world.Bound() == 0 || w.Healed() == 0 || x.call.want.Weight < x.call.want.Capacity {
+	if h.world.Bound() == 0 || w.Healed() == 0 || !x.excludes() {
 		return
 	}
 	since := max(x.call.began, k.freed, w.Healed())

@@ -30,12 +30,14 @@ type digests [1024]struct {
 }
 
 // stepped (G3): what comes of a command is told only to the request that it answers, and to those that it lets in;
-// and to those whose places in an earlier table do not go together with one that is reported (C8).
+// and to those whose places in an earlier table do not go together with one that is reported (C8), and to those that can never be let in once a semaphore is smaller.
 func (s *state) stepped(name ShardName, node transport.ID, c env.Stepped) {
-	reports := false
+	reports, resizes := false, false
 	switch c.Command.(type) {
 	case shard.Report, shard.Settle, shard.Calm:
 		reports = true
+	case shard.Resize:
+		resizes = true
 	}
 	client, number := shard.ClientOf(c.Command)
 	answered, others := false, 0
@@ -43,6 +45,7 @@ func (s *state) stepped(name ShardName, node transport.ID, c env.Stepped) {
 		switch {
 		case !e.Answers() || e.What == shard.Granted || reports && e.What == shard.Refused:
 		case e.What == shard.Skipped || e.What == shard.Refused && (e.Reason == shard.InUse || e.Reason == shard.Failed): // it waited for an operation, and that is over (P39)
+		case resizes && e.What == shard.Refused && e.Reason == shard.Capacity: // it waits for more than there is now (P38)
 		case e.Session == client && e.Number == number && !answered:
 			answered = true
 		default:

@@ -1,0 +1,338 @@
+package mesh
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/node"
+	"github.com/lockmesh/mesh/ring"
+)
+
+// maxSet is how many keys a LockAll may ask for: as many requests are under way at a time.
+const maxSet = 1024
+
+// LockSet is several locks that [Node.LockAll] has taken together. Its methods may be called by several goroutines at once. A zero or nil
+// LockSet behaves like one that was unlocked: ErrClosed.
+type LockSet struct {
+	locks []*Lock // by key
+	base  context.Context
+
+	mu  sync.Mutex
+	ctx context.Context // nil until somebody asks for it
+}
+
+// LockAll is [Session.LockAll] in the node's own session. While a node of [Start] cannot serve yet, LockAll waits; if ctx ends first, the
+// error unwraps to ErrNotFounded and to ctx.Err().
+func (n *Node) LockAll(ctx context.Context, keys []string, opts ...LockOption) (*LockSet, error) {
+	switch {
+	case ctx == nil:
+		return nil, invalid("the context", "nil", "a context")
+	case n.isZero():
+		return nil, ErrClosed
+	}
+	if _, err := checkSet(keys, opts); err != nil {
+		return nil, err
+	}
+	s, err := n.waitFor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.LockAll(ctx, keys, opts...)
+}
+
+// LockAll waits until it holds all keys exclusively, and returns their locks. Keys may be given in any order: 1 to 1024 of them, each 1 to
+// 1024 bytes, none twice.
+//
+// Calls of LockAll do not deadlock with each other, whatever their keys. LockAll asks for all keys at once, and takes those that are free. Then
+// it waits for the first of the others, in the order of their bytes, and only while all keys that it holds come before that one: what comes
+// after it, it gives back, and asks for again. So if the keys are free, it takes as long as one Lock; and if they are not, it may
+// hold some of them for a moment, and others see that. For each key it waits in the key's queue as Lock does, and for each once at most.
+// A caller that holds a lock must go by the same order: with a context of a lock of the same session whose key is not before all keys in
+// that order, LockAll returns ErrSelfDeadlock. So it does for an operation, a leadership or a barrier, but not for a use of a resource.
+//
+// [Value] goes with each lock. [Reentrant] and [MaxHold] do not fit, and are ErrInvalidOption. On any error nothing is held, and no place in
+// a queue is kept; what LockAll had is given back before it returns, and the releases are repeated as those of Unlock are, but if ctx has
+// ended, it does not wait for their confirmation. Errors:
+//
+//   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum if the replicas of the key that it names have not
+//     answered for 2 s
+//   - ErrCapacityMismatch, ErrTooManyWaiters or ErrClosed, in a *WaitError
+//   - ErrLost if the session was lost, or one of the locks while others were waited for
+//   - ErrSelfDeadlock, ErrInvalidKey, ErrInvalidOption
+//
+// Call Unlock when done.
+func (s *Session) LockAll(ctx context.Context, keys []string, opts ...LockOption) (*LockSet, error) {
+	switch {
+	case ctx == nil:
+		return nil, invalid("the context", "nil", "a context")
+	case s.isZero():
+		return nil, ErrClosed
+	}
+	reqs, err := checkSet(keys, opts)
+	if err != nil {
+		return nil, err
+	}
+	for l := linkOf(ctx); l != nil; l = l.up {
+		if g := l.grant; g.owner == s && g.key >= reqs[0].Key && g.mode != client.Uses && g.living() {
+			return nil, fmt.Errorf("%w, or one that is not before all that LockAll asks for: it holds %q, and %q is asked for",
+				ErrSelfDeadlock, brief(g.key), brief(reqs[0].Key))
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, s.setError(reqs[0].Key, &client.WaitInfo{Quorum: true}, err)
+	}
+	t := taking{session: s, reqs: reqs, holds: make([]*node.Hold, len(reqs))}
+	if err := t.all(ctx); err != nil {
+		return nil, err
+	}
+	set := &LockSet{base: context.WithoutCancel(ctx)}
+	for i, h := range t.holds {
+		set.locks = append(set.locks, newLock(ctx, &grant{hold: h, owner: s, key: reqs[i].Key, entries: 1}))
+	}
+	return set, nil
+}
+
+// checkSet checks the arguments of LockAll, and returns its requests, in the order of their keys.
+func checkSet(keys []string, opts []LockOption) ([]client.Request, error) {
+	if len(keys) == 0 || len(keys) > maxSet {
+		return nil, invalid("the number of keys", len(keys), fmt.Sprintf("1 to %d", maxSet))
+	}
+	keys = slices.Sorted(slices.Values(keys))
+	reqs := make([]client.Request, len(keys))
+	for i, key := range keys {
+		reqs[i].Key = key
+		reentrant, err := checkRequest(&reqs[i], opts)
+		switch {
+		case err != nil:
+			return nil, err
+		case reentrant:
+			return nil, invalid("Reentrant", "set", "none: a set enters no lock")
+		case reqs[i].MaxHold > 0:
+			return nil, invalid("MaxHold", reqs[i].MaxHold, "none: the locks of a set are renewed")
+		case i > 0 && keys[i-1] == key:
+			return nil, invalid("a key of LockAll", fmt.Sprintf("%q, twice", brief(key)), "each key once")
+		}
+	}
+	return reqs, nil
+}
+
+func (s *Session) setError(key string, info *client.WaitInfo, err error) error {
+	return newWaitError(key, ring.Shard(key, s.config.shards), *info, err)
+}
+
+// taking is a LockAll under way (P36).
+type taking struct {
+	session *Session
+	reqs    []client.Request // in the order of their keys
+	holds   []*node.Hold     // by request; nil: it has none
+}
+
+// all takes all keys, or none.
+func (t *taking) all(ctx context.Context) error {
+	err := t.wait(ctx)
+	if err == nil {
+		err = t.lost()
+	}
+	if err != nil {
+		t.release(t.holds).Wait(ctx, 0)
+	}
+	return err
+}
+
+// wait takes the keys that are free, and waits for the first of the others: again and again until it has all. The errors leave in holds what
+// it has.
+func (t *taking) wait(ctx context.Context) error {
+	for {
+		first, err := t.try(ctx)
+		if err != nil || first < 0 {
+			return err
+		}
+		later := t.release(t.holds[first+1:])
+		if err := t.queue(ctx, first); err != nil {
+			later.Wait(ctx, 0)
+			return err
+		}
+		later.Wait(ctx, 0) // or the next try may meet what this caller held
+	}
+}
+
+// try asks for all keys that are missing, without waiting for others, and returns the first that it does not get, or -1.
+func (t *taking) try(ctx context.Context) (first int, err error) {
+	var missing []int
+	var reqs []client.Request
+	for i, req := range t.reqs {
+		if t.holds[i] == nil {
+			req.Try = true
+			missing, reqs = append(missing, i), append(reqs, req)
+		}
+	}
+	if len(missing) == 0 {
+		return -1, nil
+	}
+	first = -1
+	for i, a := range t.session.inner.AcquireEach(ctx, reqs) {
+		switch {
+		case a.Err == nil:
+			t.holds[missing[i]] = a.Hold
+		case errors.Is(a.Err, ErrLocked), errors.Is(a.Err, ErrQuiet), errors.Is(a.Err, ErrNoQuorum):
+			if first < 0 {
+				first = missing[i]
+			}
+		case err == nil:
+			err = t.session.setError(reqs[i].Key, a.Info, a.Err)
+		}
+	}
+	return first, err
+}
+
+// queue waits for one key, until one that is held is lost.
+func (t *taking) queue(ctx context.Context, i int) error {
+	wait, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for _, h := range t.holds {
+		if h != nil {
+			defer h.OnEnd(func(cause error) { cancel(cause) })()
+		}
+	}
+	h, info, err := t.session.acquire(wait, t.reqs[i])
+	if err == nil {
+		t.holds[i] = h
+		return t.lost()
+	}
+	if lost := t.lost(); lost != nil {
+		return lost
+	}
+	return t.session.setError(t.reqs[i].Key, info, err)
+}
+
+// lost returns why a key that was held is no longer, or nil.
+func (t *taking) lost() error {
+	for i, h := range t.holds {
+		if h != nil && h.Err() != nil {
+			return t.session.setError(t.reqs[i].Key, &client.WaitInfo{Quorum: true}, h.Err())
+		}
+	}
+	return nil
+}
+
+// release gives some keys back, and takes them out of holds.
+func (t *taking) release(holds []*node.Hold) *node.Releases {
+	held := slices.DeleteFunc(slices.Clone(holds), func(h *node.Hold) bool { return h == nil })
+	clear(holds)
+	return node.ReleaseEach(held)
+}
+
+// of returns the locks of s, by key.
+func (s *LockSet) of() []*Lock {
+	if s == nil {
+		return nil
+	}
+	return s.locks
+}
+
+// Lock returns the lock of a key of the set; nil if the set has no such key.
+func (s *LockSet) Lock(key string) *Lock {
+	all := s.of()
+	if i, ok := slices.BinarySearchFunc(all, key, func(l *Lock, key string) int { return cmp.Compare(l.Key(), key) }); ok {
+		return all[i]
+	}
+	return nil
+}
+
+// Err returns nil while all locks of the set are held, by the clock at this call. Afterwards it returns ErrLost if one of them was lost,
+// else ErrClosed: also if only one of them was unlocked.
+func (s *LockSet) Err() error {
+	err := error(nil)
+	if len(s.of()) == 0 {
+		err = ErrClosed
+	}
+	for _, l := range s.of() {
+		if e := l.Err(); e == ErrLost || err == nil {
+			err = e
+			if e == ErrLost {
+				break
+			}
+		}
+	}
+	return err
+}
+
+// Context returns a context that ends as soon as one lock of the set does. [context.Cause] says why: ErrLost if that was lost; the other
+// locks are held on until Unlock. See [Lock.Context].
+func (s *LockSet) Context() context.Context {
+	if len(s.of()) == 0 {
+		return s.WithContext(context.Background())
+	}
+	s.mu.Lock()
+	ctx := s.ctx
+	s.mu.Unlock()
+	if ctx != nil {
+		return ctx
+	}
+	ctx = s.WithContext(s.base) // not under the mutex: it asks holds whether they have ended
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ctx = cmp.Or(s.ctx, ctx)
+	return s.ctx
+}
+
+// WithContext returns a context that is derived from parent and also ends as soon as one lock of the set does. See [Lock.WithContext].
+func (s *LockSet) WithContext(parent context.Context) context.Context {
+	if len(s.of()) == 0 {
+		return (*Lock)(nil).WithContext(parent)
+	}
+	for _, l := range s.locks {
+		parent = l.WithContext(parent)
+	}
+	return parent
+}
+
+// Unlock ends all locks of the set, and then sends their releases together; see [Lock.Unlock], also for what ctx bounds. It returns nil when all
+// keys are released. Else it returns the errors that the locks' Unlock would return, joined; nothing of the set is held in any case.
+func (s *LockSet) Unlock(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("the context", "nil", "a context")
+	}
+	if len(s.of()) == 0 {
+		return ErrClosed
+	}
+	return unlockEach(ctx, s.locks, node.LateRelease)
+}
+
+// unlockEach unlocks several locks of one node together.
+func unlockEach(ctx context.Context, locks []*Lock, late time.Duration) error {
+	errs := make([]error, len(locks))
+	held := make([]error, len(locks))
+	var last []int
+	var holds []*node.Hold
+	for i, l := range locks {
+		_, final, was, result := l.leave()
+		if held[i], errs[i] = was, result; final {
+			last, holds = append(last, i), append(holds, l.grant.hold)
+		}
+	}
+	// The node ends the holds, and with them the contexts, before it sends the releases (P8).
+	results := node.ReleaseEach(holds)
+	for i, l := range locks {
+		l.end(held[i])
+	}
+	for i, err := range results.Wait(ctx, late) {
+		errs[last[i]] = err
+	}
+	var all []error
+	for _, err := range errs {
+		if err != nil && !slices.ContainsFunc(all, func(o error) bool { return errors.Is(o, err) }) {
+			all = append(all, err)
+		}
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return errors.Join(all...)
+}

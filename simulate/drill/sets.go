@@ -1,0 +1,44 @@
+package drill
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// set: some take several keys together, now and then inside of a lock of the first, and some take one of them.
+func (g *guests) set(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
+		keys := []string{"set/a", "set/b", "set/c", "set/d"}
+		chance.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		keys = keys[:1+chance.IntN(len(keys))]
+		in := ctx
+		if len(keys) == 1 || chance.IntN(4) == 0 {
+			wait, cancel := g.wait(ctx, chance)
+			l, err := n.Lock(wait, keys[0])
+			cancel()
+			if err != nil {
+				return
+			}
+			_ = simulate.Sleep(l.Context(), upTo(chance, ttl/16))
+			defer func() {
+				wait, cancel := g.wait(ctx, chance)
+				defer cancel()
+				_ = l.Unlock(wait)
+			}()
+			in, keys = l.WithContext(ctx), keys[1:]
+		}
+		wait, cancel := g.wait(in, chance)
+		set, err := n.LockAll(wait, keys)
+		cancel()
+		if err != nil {
+			return
+		}
+		_ = simulate.Sleep(set.Context(), upTo(chance, ttl/8))
+		wait, cancel = g.wait(ctx, chance)
+		defer cancel()
+		_ = set.Unlock(wait)
+	})
+}
