@@ -118,7 +118,10 @@ func (l *shardLoop) keep() {
 	}
 	s := state.State{
 		MeshName: l.core.table.Params.MeshName, Mesh: l.core.table.Mesh, Node: transport.ID(l.node.id),
-		Floor: max(k.last.Floor, l.core.seat.Floor()), Quiet: l.core.seat.Quiet(), Seeds: k.last.Seeds, List: cmp.Or(k.list, k.last.List),
+		Floor: max(k.last.Floor, l.core.seat.Floor()), Quiet: l.core.seat.Quiet(), Seeds: k.last.Seeds, List: k.last.List, Before: k.last.Before,
+	}
+	if k.list != "" {
+		s.Keep(k.list)
 	}
 	soon := s
 	soon.Floor = k.last.Floor

@@ -24,18 +24,28 @@ type State struct {
 	Quiet    time.Duration // for how long a mesh that is founded anew must grant nothing, for the sake of earlier leases
 	Seeds    string        // with which Node was started: entries, sorted, with blanks between them
 	List     string        // the core's list in their place, to which an operator has changed it since; "": none
+	Before   string        // what List was before that
 }
 
 // Start returns the list with which a node starts whose seeds are these, sorted: the one that it keeps; but the seeds, if they are
-// other ones than before. So whatever the operator changed last counts. The state keeps which that is.
+// other ones than before, and not the list that the kept one has replaced: a configuration may follow late. So whatever the operator
+// changed last counts. The state keeps which that is.
 func (s *State) Start(seeds []string) (list []string, kept bool) {
-	if now := strings.Join(seeds, " "); now != s.Seeds {
-		s.Seeds, s.List = now, ""
+	now := strings.Join(seeds, " ")
+	if late := s.Before != "" && now == s.Before; now != s.Seeds && !late {
+		s.Seeds, s.List, s.Before = now, "", ""
 	}
 	if s.List == "" {
 		return seeds, false
 	}
 	return strings.Fields(s.List), true
+}
+
+// Keep notes that an operator has changed the core's list.
+func (s *State) Keep(list string) {
+	if list != s.List {
+		s.List, s.Before = list, s.List
+	}
 }
 
 // MaxSize bounds the encoded form, in bytes.
@@ -74,7 +84,7 @@ func Decode(b []byte) (s State, err error) {
 	if err := wire.Unmarshal(body[len(magic):], &s, MaxSize, 16); err != nil {
 		return State{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if len(s.MeshName) > maxName || s.Floor > maxFloor || s.Quiet < 0 || s.Quiet > maxQuiet || len(s.Seeds) > maxList || len(s.List) > maxList {
+	if len(s.MeshName) > maxName || s.Floor > maxFloor || s.Quiet < 0 || s.Quiet > maxQuiet || len(s.Seeds) > maxList || len(s.List) > maxList || len(s.Before) > maxList {
 		return State{}, fmt.Errorf("%w: a field is out of range", ErrDamaged)
 	}
 	return s, nil

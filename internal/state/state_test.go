@@ -15,7 +15,7 @@ var some = []State{
 	{},
 	{MeshName: "blue", Mesh: 1 << 63, Node: 1<<63 + 1, Floor: maxFloor, Quiet: time.Hour},
 	{MeshName: strings.Repeat("x", maxName), Quiet: maxQuiet},
-	{MeshName: "blue", Seeds: "a:1 b:1", List: "a:1 b:1 c:1"},
+	{MeshName: "blue", Seeds: "a:1 b:1", List: "a:1 b:1 c:1", Before: "a:1 c:1"},
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -53,6 +53,8 @@ func TestStart(t *testing.T) {
 		{"the list was changed since", State{Seeds: "a b", List: "a b c"}, "a b", "a b c", State{Seeds: "a b", List: "a b c"}},
 		{"the seeds were changed after that", State{Seeds: "a b", List: "a b c"}, "a b d", "a b d", State{Seeds: "a b d"}},
 		{"to the list", State{Seeds: "a b", List: "a b c"}, "a b c", "a b c", State{Seeds: "a b c"}},
+		{"to the list before the one that is kept, late", State{Seeds: "a b", List: "a c", Before: "a b c"}, "a b c", "a c", State{Seeds: "a b", List: "a c", Before: "a b c"}},
+		{"to yet another one", State{Seeds: "a b", List: "a c", Before: "a b c"}, "a d", "a d", State{Seeds: "a d"}},
 		{"and back", State{Seeds: "a b c"}, "a b", "a b", State{Seeds: "a b"}},
 	} {
 		list, kept := tt.state.Start(strings.Fields(tt.seeds))
@@ -62,9 +64,20 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// Promise: C11: what is kept replaces what was kept, which is remembered; to keep the same list again changes nothing.
+func TestKeep(t *testing.T) {
+	s := State{Seeds: "a b"}
+	for _, list := range []string{"a b c", "a b c", "a c", "a c"} {
+		s.Keep(list)
+	}
+	if want := (State{Seeds: "a b", List: "a c", Before: "a b c"}); s != want {
+		t.Errorf("%+v, want %+v", s, want)
+	}
+}
+
 // What has a right checksum may still be out of range.
 func TestLimits(t *testing.T) {
-	for _, s := range []State{{MeshName: strings.Repeat("x", maxName+1)}, {Floor: maxFloor + 1}, {Quiet: -1}, {Quiet: maxQuiet + 1}, {Seeds: strings.Repeat("x", maxList+1)}, {List: strings.Repeat("x", maxList+1)}} {
+	for _, s := range []State{{MeshName: strings.Repeat("x", maxName+1)}, {Floor: maxFloor + 1}, {Quiet: -1}, {Quiet: maxQuiet + 1}, {Seeds: strings.Repeat("x", maxList+1)}, {List: strings.Repeat("x", maxList+1)}, {Before: strings.Repeat("x", maxList+1)}} {
 		if _, err := Decode(s.Encode()); !errors.Is(err, ErrDamaged) {
 			t.Errorf("Decode(%+v): %v", s, err)
 		}
