@@ -80,8 +80,8 @@ var (
 	// ErrFailed: [Node.Once] has failed as often as [Attempts] allows.
 	ErrFailed = fault.ErrFailed
 	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore, a resource, an election, a latch, a barrier or
-	// for Once instead of another of these; or as a semaphore, a latch or a barrier with another capacity or number. Also if more permits are wanted than a
-	// semaphore has by now: see [Node.Resize].
+	// for Once instead of another of these; or as a semaphore, a latch or a barrier with another capacity or number. Also if
+	// more permits are wanted than a semaphore has by now: see [Node.Resize].
 	ErrCapacityMismatch = fault.ErrCapacity
 	// ErrTooManyWaiters: 65,536 requests already wait for the key, or the resource has as many uses.
 	ErrTooManyWaiters = fault.ErrTooManyWaiters
@@ -90,10 +90,11 @@ var (
 	// ErrLost: the lease ended before Unlock, for example while this node was cut off.
 	// Another caller may hold the key by now.
 	ErrLost = fault.ErrLost
-	// ErrUnconfirmed: the release was sent, and no answer came. Of other calls, Resize for example, see there. The node keeps retrying, also
+	// ErrUnconfirmed: the release was sent, and no answer came. The node keeps retrying, also
 	// with each renewal of the session, until the release is confirmed or the lease has ended.
 	// The key is free at the latest when the lease ends: soon after the lock's Deadline or, if
 	// an Extend was not answered, after the later of the old and the new end.
+	// What it says of another call, [Node.Resize] for example, stands there.
 	ErrUnconfirmed = fault.ErrUnconfirmed
 	// ErrClosed: the lock was unlocked, its session was closed, or the call came after its node
 	// had ended. Locks that a node holds when it is closed are ErrLost.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/node"
@@ -302,11 +301,11 @@ func (s *LockSet) Unlock(ctx context.Context) error {
 	if len(s.of()) == 0 {
 		return ErrClosed
 	}
-	return unlockEach(ctx, s.locks, node.LateRelease)
+	return unlockEach(ctx, s.locks)
 }
 
 // unlockEach unlocks several locks of one node together.
-func unlockEach(ctx context.Context, locks []*Lock, late time.Duration) error {
+func unlockEach(ctx context.Context, locks []*Lock) error {
 	errs := make([]error, len(locks))
 	held := make([]error, len(locks))
 	var last []int
@@ -322,7 +321,7 @@ func unlockEach(ctx context.Context, locks []*Lock, late time.Duration) error {
 	for i, l := range locks {
 		l.end(held[i])
 	}
-	for i, err := range results.Wait(ctx, late) {
+	for i, err := range results.Wait(ctx, node.LateRelease) {
 		errs[last[i]] = err
 	}
 	var all []error

@@ -3,6 +3,7 @@ package concurrency
 import (
 	"context"
 	"errors"
+	"iter"
 
 	"github.com/lockmesh/mesh"
 )
@@ -213,18 +214,29 @@ func (e *Election) Observe(ctx context.Context) <-chan *GetResponse {
 // observe sends what Observe says. It returns when ctx or the node ends.
 func (e *Election) observe(ctx context.Context, states chan<- *GetResponse) {
 	defer close(states)
-	var token, sequence uint64 // of the last one
-	for l := range e.inner().Observe(ctx) {
-		if l.Token == 0 || l.Unknown || l.Token == token && l.Sequence == sequence {
-			continue
-		}
-		token, sequence = l.Token, l.Sequence
+	for l := range leaders(e.inner().Observe(ctx)) {
 		select {
 		case states <- e.response(l):
 		case <-ctx.Done():
 			return
 		case <-e.session.node.Done():
 			return
+		}
+	}
+}
+
+// leaders yields the states in which somebody leads, each once.
+func leaders(states iter.Seq[mesh.LeaderState]) iter.Seq[mesh.LeaderState] {
+	return func(yield func(mesh.LeaderState) bool) {
+		var token, sequence uint64 // of the last one
+		for l := range states {
+			if l.Token == 0 || l.Unknown || l.Token == token && l.Sequence == sequence {
+				continue
+			}
+			token, sequence = l.Token, l.Sequence
+			if !yield(l) {
+				return
+			}
 		}
 	}
 }

@@ -144,8 +144,8 @@ func (s *session) unclaimed() (n int) {
 	return n
 }
 
-// Fingerprint is a hash of what a request asks for, but for a semaphore's capacity, which may have been changed since. A Granted to a guest has it, so that a client which has claimed the request knows whether that is
-// what it believes.
+// Fingerprint is a hash of what a request asks for, but for a semaphore's capacity, which may have been changed since. A Granted to a
+// guest has it, so that a client which has claimed the request knows whether that is what it believes.
 func Fingerprint(kind Kind, weight, capacity int64, op *Operation) uint64 {
 	if kind == Semaphore {
 		capacity = 0

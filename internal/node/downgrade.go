@@ -13,16 +13,13 @@ import (
 // ErrUnconfirmed. ErrLost, ErrClosed: the hold is over.
 func (h *Hold) Downgrade(ctx context.Context, end func()) error {
 	w := h.node.env
-	limit := env.Never
-	if ctx.Err() != nil {
-		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
-	}
+	ctx, limit := h.node.bounds(ctx, LateRelease)
 	end()
 	if h.holder != nil {
 		h.holder.Downgrading()
 	}
-	if limit == env.Never && ctx.Err() != nil { // it was the hold's own
-		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
+	if limit == env.Never { // ctx may be the hold's own
+		ctx, limit = h.node.bounds(ctx, LateRelease)
 	}
 	c := &client.Call{Kind: client.Downgrade, Shard: h.belief.Shard, Hold: h.belief, Parker: w.NewParker()}
 	var err error

@@ -142,9 +142,16 @@ func (h *Hold) Shared(handles int) {
 	}
 }
 
-// lateRelease is how long Release waits for a confirmation when its context has ended
-// before it began.
-const lateRelease = time.Second
+// LateRelease is how long a confirmation is waited for if the caller's context has ended before the wait.
+const LateRelease = time.Second
+
+// bounds returns what bounds a wait for a confirmation: ctx, or a time if it has ended already.
+func (n *Node) bounds(ctx context.Context, late time.Duration) (context.Context, time.Duration) {
+	if ctx.Err() == nil {
+		return ctx, env.Never
+	}
+	return context.WithoutCancel(ctx), n.env.Now() + late
+}
 
 // Release gives the key up. The holder's belief ends before anything is sent (P8), and
 // the release is repeated until it is confirmed or the lease has ended. Ctx bounds only
@@ -166,10 +173,7 @@ func (h *Hold) release(ctx context.Context, failed bool) error {
 	if h.Err() == fault.ErrLost {
 		return fault.ErrLost
 	}
-	limit := env.Never
-	if ctx.Err() != nil {
-		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
-	}
+	ctx, limit := h.node.bounds(ctx, LateRelease)
 	h.mu.Lock()
 	if h.releasing != nil {
 		return h.await(ctx, limit) // which unlocks the mutex
@@ -183,8 +187,8 @@ func (h *Hold) release(ctx context.Context, failed bool) error {
 	h.mu.Unlock()
 
 	h.end(env.Never, fault.ErrClosed)
-	if limit == env.Never && ctx.Err() != nil { // it was the hold's own
-		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
+	if limit == env.Never { // ctx may be the hold's own
+		ctx, limit = h.node.bounds(ctx, LateRelease)
 	}
 	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
 		h.released(fault.ErrUnconfirmed)

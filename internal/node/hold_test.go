@@ -37,7 +37,7 @@ func TestRelease(t *testing.T) {
 		{name: "the shard confirms it", shard: confirms},
 		{name: "it does although ctx has ended", ctx: over, shard: confirms},
 		{name: "the grant is gone", shard: refuses, want: fault.ErrLost, again: fault.ErrLost},
-		{name: "no answer, and ctx has ended", ctx: over, shard: silent, want: fault.ErrUnconfirmed, again: fault.ErrUnconfirmed, takes: lateRelease},
+		{name: "no answer, and ctx has ended", ctx: over, shard: silent, want: fault.ErrUnconfirmed, again: fault.ErrUnconfirmed, takes: LateRelease},
 		{name: "no answer", shard: silent, want: fault.ErrUnconfirmed, again: fault.ErrUnconfirmed, takes: benchTTL},
 		{
 			name: "the lease is over, and no timer has fired", before: func(b *bench, _ *Session, h *Hold) { b.now = h.belief.Deadline() },
@@ -83,7 +83,7 @@ func TestRelease(t *testing.T) {
 			if err := h.Release(ctx); err != tt.want {
 				t.Errorf("Release: %v, want %v", err, tt.want)
 			}
-			if d := b.now - begun; d > tt.takes || tt.takes == lateRelease && d < tt.takes {
+			if d := b.now - begun; d > tt.takes || tt.takes == LateRelease && d < tt.takes {
 				t.Errorf("it took %v, want %v", d, tt.takes)
 			}
 			if err := h.Release(over); err != tt.again {

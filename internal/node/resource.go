@@ -123,10 +123,7 @@ func (s *Session) Drop(ctx context.Context, key, user string) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
-	limit := env.Never
-	if ctx.Err() != nil {
-		ctx, limit = context.WithoutCancel(ctx), s.node.env.Now()+lateRelease
-	}
+	ctx, limit := s.node.bounds(ctx, LateRelease)
 	c := s.call(client.Drop, client.Request{Key: key, Operation: &shard.Operation{User: user}})
 	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
 		return fault.ErrClosed

@@ -126,10 +126,7 @@ func (s *Session) Close(ctx context.Context) error {
 		return nil
 	}
 	w := s.node.env
-	limit := env.Never
-	if ctx.Err() != nil {
-		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
-	}
+	ctx, limit := s.node.bounds(ctx, LateRelease)
 	l, p := s.node.shards, w.NewParker()
 	var calls []*client.Call
 	if !l.post(func(l *shardLoop) { calls = l.closeLeases(s.life); p.Unpark() }) {

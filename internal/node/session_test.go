@@ -26,7 +26,7 @@ func TestCloseOfASession(t *testing.T) {
 	}{
 		{"both shards answer", context.Background(), []int{0, 1}, nil, 0},
 		{"they do although ctx has ended", over, []int{0, 1}, nil, 0},
-		{"one of them does, and ctx has ended", over, []int{1}, fault.ErrUnconfirmed, lateRelease},
+		{"one of them does, and ctx has ended", over, []int{1}, fault.ErrUnconfirmed, LateRelease},
 		{"one of them does", context.Background(), []int{0}, fault.ErrUnconfirmed, believed(benchTTL)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

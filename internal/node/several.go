@@ -122,10 +122,10 @@ func (h *Hold) beginRelease() (*client.Call, error) {
 // Wait returns what came of each release, as Release does. If ctx ends, those without a result are ErrUnconfirmed, and go on; if it has
 // ended already, Wait gives them so long.
 func (r *Releases) Wait(ctx context.Context, late time.Duration) []error {
-	limit := env.Never
-	if len(r.holds) > 0 && ctx.Err() != nil {
-		ctx, limit = context.WithoutCancel(ctx), r.node.env.Now()+late
+	if len(r.holds) == 0 {
+		return nil
 	}
+	ctx, limit := r.node.bounds(ctx, late)
 	var open []*client.Call
 	for i, h := range r.holds {
 		if r.errs[i] == nil {
@@ -148,6 +148,3 @@ func (r *Releases) Wait(ctx context.Context, late time.Duration) []error {
 	}
 	return r.errs
 }
-
-// LateRelease is how long a release is waited for when its context has ended before it began.
-const LateRelease = lateRelease
