@@ -54,12 +54,12 @@ func (f *liveFleet) start(host string, seeds []string, opts ...mesh.Option) {
 }
 
 // restart ends the process of a host, and starts it again, with its seeds, after a while.
-func (f *liveFleet) restart(host string, after time.Duration) {
+func (f *liveFleet) restart(host string, after time.Duration, opts ...mesh.Option) {
 	delete(f.nodes, host)
 	f.w.Host(host).Crash()
 	f.w.At(f.w.Now()+after, func() {
 		f.w.Host(host).Restart()
-		f.start(host, f.seeds[host])
+		f.start(host, f.seeds[host], opts...)
 	})
 }
 
@@ -229,9 +229,15 @@ func TestTheKeptListCounts(t *testing.T) {
 }
 
 // Promise: C11: all processes are configured with the list of now, and the list changes once more. One that ends then comes back
-// with that configuration, which lags behind. The operator adds an entry that is there: that gives it the list of now, and the list can
-// change again.
+// with that configuration, which lags behind. Its state directory keeps the list of now, and the list can change again. One whose directory is
+// empty has the list of its configuration: the operator adds an entry that is there, and that gives it the list of now.
 func TestSeedsLagBehind(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		seedsLagBehind(t, kept)
+	}
+}
+
+func seedsLagBehind(t *testing.T, kept bool) {
 	w := simulate.New(simulate.Options{Seed: 6})
 	defer w.Close()
 	f := newLiveFleet(t, w, "a", "b", "c")
@@ -244,9 +250,18 @@ func TestSeedsLagBehind(t *testing.T) {
 	f.insist("", "d", "a")
 	f.must(time.Minute, "three", func() bool { return f.healthy("a", "b", "c") })
 	f.gone("d")
-	f.restart("c", time.Second)
+	if kept {
+		f.restart("c", time.Second)
+	} else {
+		f.restart("c", time.Second, mesh.WithStateDir("/var/lib/another"))
+	}
 	f.must(time.Minute, "back", func() bool { return f.healthy("a", "b", "c") })
 	f.start("e", []string{"a", "b", "c", "e"})
+	if kept {
+		f.insist("e", "", "a")
+		f.must(time.Minute, "four again, at once", func() bool { return f.healthy("a", "b", "c", "e") })
+		return
+	}
 	if err := f.change("a", "e", ""); !errors.Is(err, mesh.ErrUnfinished) || !strings.Contains(err.Error(), `node "c" of c:7300 has the list`) {
 		t.Errorf("the list changes, though c lacks the one of now: %v", err)
 	}

@@ -20,6 +20,9 @@ func Example_redisCalls() {
 	left := time.Until(lock.Deadline())
 	fmt.Println("held:", lock.Err() == nil, left > 0, lock.Token() > 0)
 	fmt.Println("extended:", lock.Extend(ctx, 5*time.Second))
+	k, err := node.Inspect(ctx, key)
+	check(err)
+	fmt.Println("seen:", k.Holding, k.Holders[0].Token == lock.Token())
 	_, err = node.TryLock(ctx, key)
 	fmt.Println("tried:", errors.Is(err, mesh.ErrLocked))
 	fmt.Println("unlocked:", lock.Unlock(ctx))
@@ -30,6 +33,7 @@ func Example_redisCalls() {
 	// Output:
 	// held: true true true
 	// extended: <nil>
+	// seen: 1 true
 	// tried: true
 	// unlocked: <nil>
 	// unlocked: <nil>

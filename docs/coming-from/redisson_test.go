@@ -36,6 +36,10 @@ func Example_redissonCalls() {
 	fmt.Println("upgrade:", errors.Is(err, mesh.ErrUpgrade))
 	check(reader.Unlock(ctx))
 
+	k, err := node.Inspect(ctx, key)
+	check(err)
+	fmt.Println("locked:", k.Holding > 0)
+
 	keys := []string{"orders/43", "orders/44"}
 	set, err := node.LockAll(ctx, keys)
 	check(err)
@@ -57,6 +61,7 @@ func Example_redissonCalls() {
 	// held: true true true
 	// tried: true
 	// upgrade: true
+	// locked: false
 	// open: true
 }
 
