@@ -24,9 +24,9 @@ type Link struct {
 	// up, one frame behind the other, all connections in one queue; urgent frames pass
 	// the others. A change of it counts for what waits already, too.
 	Bandwidth int64
-	// Queue is how many bytes may wait there; zero means no limit but those of the
-	// connections. A frame that does not fit is refused when it is sent, as by the full
-	// queue of a real connection: the sender knows.
+	// Queue is how many bytes may wait there when a frame is sent; zero means no limit but those of
+	// the connections. With that many, the frame is refused, as by the full queue of a real connection:
+	// the sender knows. It does not go by the frame's own size: real queues have room for the largest one.
 	Queue int64
 }
 

@@ -292,7 +292,7 @@ func (e *endpoint) Send(id transport.ID, kind transport.Kind, class transport.Cl
 func (c *conn) send(side int, kind transport.Kind, class transport.Class, body []byte) bool {
 	n := c.net
 	way := &n.paths[c.host(side).index][c.host(1-side).index]
-	if way.full(n.world.now, len(body)) {
+	if way.full(n.world.now) {
 		c.host(side).refused()
 		c.host(1 - side).refused()
 		return false

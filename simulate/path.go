@@ -78,14 +78,13 @@ func (n *Net) transit(from, to *Host, size int, class transport.Class) (wait, d,
 // frameOverhead is what a frame's headers take on a link, more or less.
 const frameOverhead = 50
 
-// full reports whether the link's queue has no room for size bytes more.
-func (p *path) full(now time.Duration, size int) bool {
+// full reports whether so much waits in the link's queue that it takes nothing more.
+func (p *path) full(now time.Duration) bool {
 	l := p.link
 	if l.Bandwidth == 0 || l.Queue == 0 || p.busy <= now {
 		return false
 	}
-	waiting := scale(p.busy-now, l.Bandwidth, int64(time.Second))
-	return int64(waiting)+int64(size) > l.Queue
+	return int64(scale(p.busy-now, l.Bandwidth, int64(time.Second))) >= l.Queue
 }
 
 // anew returns when what waited for bandwidth until the given time has got it, now that the
