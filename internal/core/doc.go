@@ -232,6 +232,9 @@
 //     c, d became a, b, d, MaxTTL was raised, and a, b and d restarted. Then c called a, b, c, d, the mesh went on from what c remembered, and was
 //     quiet for leases as they were before the raise. Now a node that may have been dropped is not believed alone, and a raise waits until all
 //     have the list. (A reader; see dropped_test.go.)
+//   - By lists alone, who was dropped was believed if the list had it again. A node with the list a serves alone, b comes with the list a, b,
+//     and the list becomes a again; MaxTTL is raised, and the first one restarts with the list a, b. Now a node that has accepted the decision
+//     which drops it is not believed alone. (Walk 97,318 of 200,000.)
 //   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
 //     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.
 //

@@ -79,6 +79,37 @@ func TestTwoDroppedDoNotKnowOfARaise(t *testing.T) {
 	}
 }
 
+// Promise: C5, C11: so too of a node that has accepted the decision which drops it, or learned of it, though the next incarnations have it on
+// their list again.
+// Method: of a, which serves alone, and b the list becomes a, b, and a again, since a still runs with that list. MaxTTL is raised, a restarts
+// with the list a, b, and b calls. (Walk 97318 of the model.)
+func TestTheTakenBackDoNotKnowOfARaise(t *testing.T) {
+	for _, learned := range []bool{false, true} {
+		c := started(t, "ab")
+		c.at["a"].SetList([]string{"a"})
+		old := serving("ab", 1, 2)
+		old.Params.MaxTTL = usual
+		now := must(old.Relist([]string{"a"}))(t)
+		for _, a := range c.at {
+			a.table = old
+		}
+		c.decide(old, now, 1, 2)
+		if !learned {
+			b := NewAcceptor(2, []string{"a", "b"})
+			b.table = old
+			if err := b.Write(Ballot{1, 1}, old.Stamp, now); err != nil {
+				t.Fatal(err)
+			}
+			c.at["b"] = b
+		}
+		raised(t, must(now.Start("a", []string{"a"}))(t))
+		c.restarts("a", "ab")
+		if v := c.roll(c.begins("b", "ab"), 11, 2); v.Mesh == 7 || v.Params.MaxTTL != longer {
+			t.Errorf("it goes on: %+v; b has learned what dropped it: %v", v.Params, learned)
+		}
+	}
+}
+
 // Promise: C5, C11: so too of a node of three whose seat was vacant when its entry was dropped.
 func TestTheVacatedDoNotKnowOfARaise(t *testing.T) {
 	c := started(t, "abc")

@@ -305,34 +305,47 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 		over[t.Stamp.Roll] = over[t.Stamp.Roll] || c.outlived(shown, t.Stamp.Roll, answers)
 	}
 	shown = slices.DeleteFunc(shown, func(t *Table) bool { return over[t.Stamp.Roll] })
-	best = latestOf(shown, func(t *Table) bool { return c.mayLive(t, answers, values) }, higher)
-	var at Ballot
-	value = best
-	for _, r := range answers {
-		if r.Accepted != nil && best != nil && r.Table.Stamp == best.Stamp && r.At.Compare(at) > 0 {
-			at, value = r.At, r.Accepted
-		}
+	if best = latestOf(shown, func(t *Table) bool { return c.mayLive(t, answers, values) }, higher); best == nil {
+		return nil, nil
 	}
-	return best, value
+	return best, accepted(shown, best.Stamp.Roll, answers)
 }
 
 // outlived reports whether all that remember the generation of some of these tables may have been dropped from the list since: those that
-// answer and do not remember it have none of their entries on their lists. Then the mesh may have gone on without them, and all of it
-// have forgotten. A raise of MaxTTL that was in force by then is one of which the tables do not know: see Table.Raise. An incarnation that is
-// bound, and has not learned of it, counts as one that remembers: no raise comes into force before it has.
+// answer and do not remember it have none of their entries on their lists, or a decision that dropped them all may have been made. Then the
+// mesh may have gone on without them, and all of it have forgotten. A raise of MaxTTL that was in force by then is one of which the tables do
+// not know: see Table.Raise. An incarnation that is bound, and has not learned of it, counts as one that remembers: no raise comes into force
+// before it has.
 func (c Call) outlived(tables []*Table, roll Ballot, answers []Report) bool {
 	remembers := func(r Report) bool {
 		binds := func(t *Table) bool { return t.Stamp.Roll == roll && slices.Contains(t.Bound(), r.Node) }
 		return r.RollAt == roll || r.Table != nil && r.Table.Stamp.Roll == roll || slices.ContainsFunc(tables, binds)
 	}
 	others := slices.DeleteFunc(slices.Clone(answers), func(r Report) bool { return r.Node == 0 || remembers(r) })
+	last := accepted(tables, roll, answers)
 	for i, r := range answers {
 		listed := func(o Report) bool { return slices.Contains(o.List, c.List[i]) }
-		if r.Node != 0 && remembers(r) && slices.ContainsFunc(others, listed) {
+		if r.Node != 0 && remembers(r) && slices.ContainsFunc(others, listed) && slices.Contains(last.List(), c.List[i]) {
 			return false
 		}
 	}
 	return len(others) > 0
+}
+
+// accepted returns the last of these tables of a generation, or the version after it that was accepted at the highest ballot.
+func accepted(tables []*Table, roll Ballot, answers []Report) (last *Table) {
+	for _, t := range tables {
+		if t.Stamp.Roll == roll && (last == nil || t.Stamp.Version > last.Stamp.Version) {
+			last = t
+		}
+	}
+	known, at := last, Ballot{}
+	for _, r := range answers {
+		if r.Accepted != nil && r.Table.Stamp == known.Stamp && r.At.Compare(at) > 0 {
+			at, last = r.At, r.Accepted
+		}
+	}
+	return last
 }
 
 // whole reports whether the answers show all that can have been decided, by what recovered returned of them. Those of a
