@@ -181,6 +181,15 @@ func TestALeaverMakesTheLastChange(t *testing.T) {
 	}
 }
 
+// Promise: G6, C4: two nodes whose lists differ by an entry each, so that neither has the other one on its list, do not call for ever.
+// Method: in wan 600004367, each of a and c began its call as soon as the other one's was answered, and before it was decided. All calls
+// were decided, one every 0.2 s, and no generation lasted long enough to serve.
+func TestNoRollCallsInTurnsForEver(t *testing.T) {
+	if got := simulate.Play(simulate.Options{Seed: 600004367, Profile: simulate.WAN}, drill.Play); got.Err != nil {
+		t.Error(got.Err)
+	}
+}
+
 // A leader behind a queue in which frames wait for 16 s hands over, but its last word waits there as well. So such queues end with the
 // storm, out of the core as well. In flaky 99005578 a host out of the core led a shard behind one.
 func TestNoLeaderBehindALongQueue(t *testing.T) {

@@ -80,6 +80,18 @@ func (m *Machine) miss(now time.Duration) {
 // yield begins no attempt for a while: others may finish theirs.
 func (m *Machine) yield(now, d time.Duration) { m.rest = max(m.rest, now+m.upTo(d)) }
 
+// duel makes pauses before this node's next attempts that grow while each generation overtakes the one before it, before that could
+// serve: nodes of two lists that differ by one entry each may call in turns, each as soon as the other one's call was answered, and all of
+// these calls are decided.
+func (m *Machine) duel(now time.Duration, overtakes bool) {
+	if overtakes = overtakes && now-m.began < 20*m.pace.unit; !overtakes {
+		m.overtaken = 0
+	} else if m.overtaken = min(m.overtaken+1, 4); m.overtaken > 1 {
+		m.yield(now, m.pace.unit<<m.overtaken)
+	}
+	m.began = now
+}
+
 // learn takes over a decision, and reports whether it was news.
 func (m *Machine) learn(now time.Duration, t *core.Table) bool {
 	before := m.acceptor.Table()
@@ -108,6 +120,7 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 	m.publish()
 	if before == nil || before.Stamp.Roll != t.Stamp.Roll {
 		m.hearsMost(now) // or did a moment ago
+		m.duel(now, before != nil)
 	}
 	if m.acceptor.Ended() {
 		m.fail(errSaidDead)

@@ -137,6 +137,8 @@ type Machine struct {
 	round     uint64        // the highest that it has seen in ballots on versions: it uses none twice
 	rest      time.Duration // no attempt begins before
 	misses    int           // attempts in a row that came to nothing
+	began     time.Duration // when this node learned of its generation of the core
+	overtaken int           // generations in a row that lasted no longer than an attempt may take
 	couldCall time.Duration // since when there is a roll call that it may begin; zero: there is none
 	withdrew  rounds        // of its own roll calls
 	wants     wish
