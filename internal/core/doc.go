@@ -234,8 +234,10 @@
 //     have the list. (A reader; see dropped_test.go.)
 //   - A node that was dropped was believed alone if the others had it on their lists again. One node serves alone with the list a. A second
 //     one comes with the list a, b, and the list becomes a again. MaxTTL is raised, and the first one restarts with the list a, b. Now a node
-//     that has accepted the decision which drops it is not believed alone. (Walk 97,318.) Walk 103,998 shows what is left: see the limits of
-//     C5 in PROTOCOL.md.
+//     that has accepted the decision which drops it is not believed alone. (Walk 97,318.)
+//   - So was a node that a call had bound, where another one that was bound could call again without it, by its own list: a, which
+//     serves alone, accepts the value of a call of a, b, and calls a alone. MaxTTL is raised, b completes its own call, and a restarts with
+//     the list a, b. (Walk 103,998.)
 //   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
 //     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.
 //
@@ -261,8 +263,6 @@
 //	TestModel -deep              26.1 million states (730 million with renamings), up to 35 steps deep    416 s
 //	TestWalks -walks 200000      the longest walk has 141 steps                                          396 s
 //	both in one run              about 8 GB                                                              813 s
-//
-// Of 200,000 walks with those worlds, that with number 103,998 fails (2026-11-28): see above.
 //
 // Those worlds, and one whose list changes three times, have 660,000 states more, and take some 40 s. One in which an entry was dropped
 // has 92,000, and takes 6 s.

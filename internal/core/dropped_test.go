@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/transport"
 )
 
 // What a roll call goes on from if nobody remembers the mesh but a node that was dropped from its list, and runs on.
@@ -107,6 +109,30 @@ func TestTheTakenBackDoNotKnowOfARaise(t *testing.T) {
 		if v := c.roll(c.begins("b", "ab"), 11, 2); v.Mesh == 7 || v.Params.MaxTTL != longer {
 			t.Errorf("it goes on: %+v; b has learned what dropped it: %v", v.Params, learned)
 		}
+	}
+}
+
+// Promise: C5, C11: so too of a node that was bound by a call, where another one that was bound may have called again without it.
+// Method: b comes with the list a, b to a, which serves alone. a accepts the value of b's call, and then calls by its own list, which has no b.
+// MaxTTL is raised, b completes its call, a restarts with the list a, b, and b calls. (Walk 103998 of the model.)
+func TestACallWithoutOneThatWasBound(t *testing.T) {
+	c := started(t, "a")
+	c.start("b", 2, "ab")
+	old := serving("a", 1)
+	old.Params.MaxTTL = usual
+	c.at["a"].table = old
+	both := c.value(Call{Ballot: Ballot{5, 2}, List: []string{"a", "b"}, Roster: []transport.ID{1, 2}}, 1, 2)
+	c.accept(both, 1)
+	now := c.roll(c.begins("a", "a"), 1)
+	if now.Mesh != 7 {
+		t.Fatalf("a does not go on: %+v", now)
+	}
+	raised(t, now)
+	c.accept(both, 2)
+	c.at["b"].Learn(both)
+	c.restarts("a", "ab")
+	if v := c.roll(c.begins("b", "ab"), 11, 2); v.Mesh == 7 || v.Params.MaxTTL != longer {
+		t.Errorf("it goes on: %+v", v.Params)
 	}
 }
 

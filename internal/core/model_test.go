@@ -1141,7 +1141,11 @@ func (m *model) judge(t *Table) {
 			m.wrong = fmt.Sprintf("%v does not descend from %v", t.Stamp, o.Stamp)
 		}
 	}
-	if o := m.outlasts(t); t.Stamp.Version == 0 && o != nil {
+	// A decision that is complete only after another was made out of it, and that too few act by, is quiet for nobody. What goes on from
+	// it is judged in its turn.
+	late := slices.ContainsFunc(m.past, func(o *Table) bool { return m.tables.descends(o, t) }) &&
+		!quorum(t.Bound(), func(id transport.ID) bool { return m.actsBy(id, t) })
+	if o := m.outlasts(t); t.Stamp.Version == 0 && o != nil && !late {
 		m.wrong = fmt.Sprintf("%v is quiet for leases of up to %d, and by %v they last up to %d", t.Stamp, t.Params.Outlast(), o.Stamp, o.Params.MaxTTL)
 	}
 	for _, s := range t.Seats {

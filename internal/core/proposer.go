@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
@@ -311,25 +312,38 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 	return best, accepted(shown, best.Stamp.Roll, answers)
 }
 
-// outlived reports whether all that remember the generation of some of these tables may have been dropped from the list since: those that
-// answer and do not remember it have none of their entries on their lists, or a decision that dropped them all may have been made. Then the
-// mesh may have gone on without them, and all of it have forgotten. A raise of MaxTTL that was in force by then is one of which the tables do
-// not know: see Table.Raise. An incarnation that is bound, and has not learned of it, counts as one that remembers: no raise comes into force
-// before it has.
+// outlived reports whether the mesh may have gone on without all that remember the generation of some of these tables, and all of it have
+// forgotten since: those that answer and do not remember it have none of their entries on their lists; or a decision that dropped them all
+// may have been made; or an incarnation that is bound had a list without them, and may have called by that. A raise of MaxTTL that was in
+// force by then is one of which the tables do not know: see Table.Raise. An incarnation that is bound, and has not learned of it, counts as one
+// that remembers: no raise comes into force before it has.
 func (c Call) outlived(tables []*Table, roll Ballot, answers []Report) bool {
 	remembers := func(r Report) bool {
 		binds := func(t *Table) bool { return t.Stamp.Roll == roll && slices.Contains(t.Bound(), r.Node) }
 		return r.RollAt == roll || r.Table != nil && r.Table.Stamp.Roll == roll || slices.ContainsFunc(tables, binds)
 	}
-	others := slices.DeleteFunc(slices.Clone(answers), func(r Report) bool { return r.Node == 0 || remembers(r) })
 	last := accepted(tables, roll, answers)
+	var remember, others []int // which of the answers
 	for i, r := range answers {
-		listed := func(o Report) bool { return slices.Contains(o.List, c.List[i]) }
-		if r.Node != 0 && remembers(r) && slices.ContainsFunc(others, listed) && slices.Contains(last.List(), c.List[i]) {
-			return false
+		switch {
+		case r.Node == 0:
+		case remembers(r):
+			remember = append(remember, i)
+		default:
+			others = append(others, i)
 		}
 	}
-	return len(others) > 0
+	mayCall := func(s Seat) bool { // by its own list, and so without those that remember
+		isOne := func(i int) bool {
+			return answers[i].Node == s.Node.ID || slices.Contains(strings.Fields(s.List), c.List[i])
+		}
+		return s.Node.ID != 0 && s.List != "" && !slices.ContainsFunc(remember, isOne)
+	}
+	stays := func(i int) bool {
+		listed := func(o int) bool { return slices.Contains(answers[o].List, c.List[i]) }
+		return slices.ContainsFunc(others, listed) && slices.Contains(last.List(), c.List[i])
+	}
+	return len(others) > 0 && (slices.ContainsFunc(last.Seats, mayCall) || !slices.ContainsFunc(remember, stays))
 }
 
 // accepted returns the last of these tables of a generation, or the version after it that was accepted at the highest ballot.
