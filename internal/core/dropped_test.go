@@ -136,6 +136,23 @@ func TestACallWithoutOneThatWasBound(t *testing.T) {
 	}
 }
 
+// Promise: C4, C5: but what most of those that are bound live to show counts.
+// Method: a had the next list already, which has no b, and restarts. c was dropped before, and calls a and b; d, which is not on its list, lives.
+// (Walk 113850 of the model.)
+func TestACallWithoutOneThatMostRemember(t *testing.T) {
+	c := started(t, "abd")
+	old := must(serving("abd", 1, 2).Start("a", []string{"a", "d", "e"}))(t)
+	for _, a := range c.at {
+		a.table = old
+	}
+	c.start("c", 3, "abc")
+	c.restarts("a", "abd")
+	v := c.value(Call{Ballot: Ballot{9, 3}, List: []string{"a", "b", "c"}, Roster: []transport.ID{11, 2, 3}}, 2, 3)
+	if v.Mesh != 7 {
+		t.Errorf("what b and d know is lost: %+v", v)
+	}
+}
+
 // Promise: C5, C11: so too of a node of three whose seat was vacant when its entry was dropped.
 func TestTheVacatedDoNotKnowOfARaise(t *testing.T) {
 	c := started(t, "abc")

@@ -303,7 +303,7 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 		}
 	}
 	for _, t := range shown {
-		over[t.Stamp.Roll] = over[t.Stamp.Roll] || c.outlived(shown, t.Stamp.Roll, answers)
+		over[t.Stamp.Roll] = over[t.Stamp.Roll] || c.outlived(shown, values, t.Stamp.Roll, answers)
 	}
 	shown = slices.DeleteFunc(shown, func(t *Table) bool { return over[t.Stamp.Roll] })
 	if best = latestOf(shown, func(t *Table) bool { return c.mayLive(t, answers, values) }, higher); best == nil {
@@ -313,11 +313,11 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 }
 
 // outlived reports whether the mesh may have gone on without all that remember the generation of some of these tables, and all of it have
-// forgotten since: those that answer and do not remember it have none of their entries on their lists; or a decision that dropped them all
-// may have been made; or an incarnation that is bound had a list without them, and may have called by that. A raise of MaxTTL that was in
-// force by then is one of which the tables do not know: see Table.Raise. An incarnation that is bound, and has not learned of it, counts as one
-// that remembers: no raise comes into force before it has.
-func (c Call) outlived(tables []*Table, roll Ballot, answers []Report) bool {
+// forgotten since. Then those that answer and do not remember it have none of their entries on their lists; or a decision that dropped them
+// all may have been made; or too few live of those that are bound, and one of these had a list without those that remember, and may have
+// called by that. A raise of MaxTTL that was in force by then is one of which the tables do not know: see Table.Raise. An incarnation that is
+// bound, and has not learned of it, counts as one that remembers: no raise comes into force before it has.
+func (c Call) outlived(tables, values []*Table, roll Ballot, answers []Report) bool {
 	remembers := func(r Report) bool {
 		binds := func(t *Table) bool { return t.Stamp.Roll == roll && slices.Contains(t.Bound(), r.Node) }
 		return r.RollAt == roll || r.Table != nil && r.Table.Stamp.Roll == roll || slices.ContainsFunc(tables, binds)
@@ -339,11 +339,12 @@ func (c Call) outlived(tables []*Table, roll Ballot, answers []Report) bool {
 		}
 		return s.Node.ID != 0 && s.List != "" && !slices.ContainsFunc(remember, isOne)
 	}
+	left := !c.mayLive(last, answers, values) && slices.ContainsFunc(last.Seats, mayCall)
 	stays := func(i int) bool {
 		listed := func(o int) bool { return slices.Contains(answers[o].List, c.List[i]) }
 		return slices.ContainsFunc(others, listed) && slices.Contains(last.List(), c.List[i])
 	}
-	return len(others) > 0 && (slices.ContainsFunc(last.Seats, mayCall) || !slices.ContainsFunc(remember, stays))
+	return len(others) > 0 && (left || !slices.ContainsFunc(remember, stays))
 }
 
 // accepted returns the last of these tables of a generation, or the version after it that was accepted at the highest ballot.

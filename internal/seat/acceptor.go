@@ -50,6 +50,7 @@ func (m *Machine) accept(now time.Duration, from transport.ID, msg message) {
 		}
 		err := m.takesOver(msg.Call.List, msg.Call.Roster)
 		var r core.Report
+		again := m.acceptor.Report().Roll == msg.Call.Ballot
 		if err == nil {
 			r, err = m.acceptor.Call(msg.Call)
 		}
@@ -58,6 +59,9 @@ func (m *Machine) accept(now time.Duration, from transport.ID, msg message) {
 			return
 		}
 		m.publish() // before any answer, no replica on this node votes any more
+		if !again {
+			m.duel(now)
+		}
 		m.yield(now, 10*m.pace.unit)
 		m.send(from, m.answer(msg.Call.Ballot, r))
 	case propose:

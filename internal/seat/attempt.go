@@ -80,16 +80,17 @@ func (m *Machine) miss(now time.Duration) {
 // yield begins no attempt for a while: others may finish theirs.
 func (m *Machine) yield(now, d time.Duration) { m.rest = max(m.rest, now+m.upTo(d)) }
 
-// duel makes pauses before this node's next attempts that grow while each generation overtakes the one before it, before that could
-// serve: nodes of two lists that differ by one entry each may call in turns, each as soon as the other one's call was answered, and all of
-// these calls are decided.
-func (m *Machine) duel(now time.Duration, overtakes bool) {
-	if overtakes = overtakes && now-m.began < 20*m.pace.unit; !overtakes {
-		m.overtaken = 0
-	} else if m.overtaken = min(m.overtaken+1, 4); m.overtaken > 1 {
-		m.yield(now, m.pace.unit<<m.overtaken)
+// duel notes that this node has promised a roll call. Where calls overtake each other, before a generation has served, the pauses before
+// this node's next attempts grow: nodes whose lists differ may call in turns for ever, each as soon as the other one's call was answered,
+// though all of these calls be decided.
+func (m *Machine) duel(now time.Duration) {
+	if now-m.called >= 20*m.pace.unit {
+		m.calls = 0
 	}
-	m.began = now
+	m.called = now
+	if m.calls = min(m.calls+1, 4); m.calls > 1 {
+		m.lull = now + m.upTo(5*m.pace.unit<<(m.calls-1))
+	}
 }
 
 // learn takes over a decision, and reports whether it was news.
@@ -120,7 +121,6 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 	m.publish()
 	if before == nil || before.Stamp.Roll != t.Stamp.Roll {
 		m.hearsMost(now) // or did a moment ago
-		m.duel(now, before != nil)
 	}
 	if m.acceptor.Ended() {
 		m.fail(errSaidDead)

@@ -1,11 +1,13 @@
 package seat
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -293,6 +295,71 @@ func TestTheDroppedAreNotAwaitedForLong(t *testing.T) {
 	at := w.now
 	w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.table().Stamp.Roll != roll }), "the mesh does not go on")
 	holds(t, w.now-at >= afar.fresh && w.now-at < 2*afar.fresh+time.Second, "called after", w.now-at)
+}
+
+// Promise: C4: who calls first: those that remember, and were not dropped.
+func TestWhoCallsFirst(t *testing.T) {
+	knows := func(id transport.ID, version uint64, bound ...transport.ID) core.Report {
+		table := &core.Table{Stamp: core.Stamp{Roll: core.Ballot{Round: 7, By: 1}, Version: version}}
+		for _, b := range bound {
+			table.Seats = append(table.Seats, core.Seat{Node: env.Member{ID: b}})
+		}
+		return core.Report{Node: id, Table: table}
+	}
+	all := []transport.ID{1, 2, 3}
+	for _, tt := range []struct {
+		name    string
+		reports []core.Report
+		want    []transport.ID
+	}{
+		{"all remember", []core.Report{knows(1, 1, 1, 2, 3), knows(2, 1, 1, 2, 3), knows(3, 1, 1, 2, 3)}, all},
+		{"none does", []core.Report{{Node: 1}, {Node: 2}, {Node: 3}}, all},
+		{"one forgot", []core.Report{knows(1, 1, 1, 2, 3), {Node: 2}, knows(3, 1, 1, 2, 3)}, []transport.ID{1, 3}},
+		{"one was dropped, and another forgot", []core.Report{knows(1, 1, 1, 2, 3), {Node: 2}, knows(3, 2, 2, 3)}, []transport.ID{3}},
+		{"one is behind, and has its seat", []core.Report{knows(1, 1, 1, 2, 3), {Node: 2}, knows(3, 2, 1, 2, 3)}, []transport.ID{1, 3}},
+		{"only one that was dropped remembers", []core.Report{knows(1, 1, 1, 2, 3), {Node: 2}, {Node: 3}, knows(4, 2, 2, 3, 4)}, []transport.ID{1}},
+	} {
+		reports := make(map[string]core.Report)
+		for i, r := range tt.reports {
+			reports[fmt.Sprint(i)] = r
+		}
+		equal(t, tt.want, remember(all, reports), tt.name)
+	}
+}
+
+// Promise: C4, G9: a node that was dropped, and runs on, leaves the roll call to those that stay and remember. Its list is longer than theirs
+// by an entry: its own call would overtake theirs, and theirs that again. (Calm 600012735.)
+// Method: the first of five is dropped, and it would be its turn. Two of the other four restart at once. Frames are slow.
+func TestTheDroppedLeaveTheCallToThoseThatStay(t *testing.T) {
+	for seed := uint64(20); seed < 32; seed++ {
+		w := newWorld(t, seed, 5)
+		w.delay = 50 * time.Millisecond
+		for _, addr := range w.list {
+			w.boot(addr)
+		}
+		w.must(w.runUntil(20*time.Second, w.serves), "not founded")
+		w.list = w.list[1:]
+		for _, addr := range w.list {
+			w.boot(addr)
+			w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.settle() }), "no seat for %s", addr)
+		}
+		rolls := make(map[core.Ballot]bool)
+		noted := func() bool {
+			for _, p := range w.living {
+				if t := p.m.acceptor.Table(); t != nil {
+					rolls[t.Stamp.Roll] = true
+				}
+			}
+			return false
+		}
+		noted()
+		before := len(rolls)
+		w.boot(w.list[0])
+		w.boot(w.list[1])
+		w.runUntil(10*time.Second, noted)
+		w.must(w.serves(), "seed %d: they do not come to serve", seed)
+		equal(t, before+1, len(rolls), "generations, seed", seed)
+	}
 }
 
 // So too where one calls that remembers, and has not heard the dropped one since it has its seat.

@@ -59,7 +59,7 @@ func (m *Machine) decide(now time.Duration) bool {
 			m.rest = 0
 		}
 	}
-	if m.attempt != nil || m.wants.action == nil || now < max(m.rest, m.wants.turn) {
+	if m.attempt != nil || m.wants.action == nil || now < max(m.rest, m.lull, m.wants.turn) {
 		return false
 	}
 	m.begin(now, action)
@@ -216,21 +216,32 @@ func (m *Machine) wish(now time.Duration, action core.Action, reports map[string
 	m.wants.action = action
 }
 
-// remember returns those of a roster who know a table, or all if none does. They call first: a call is withdrawn by its caller, and
-// where one that remembers is gone, those that are left could seldom act without a call.
+// remember returns those of a roster who know a table and were not dropped from its list since; or else all who know one; or all, if
+// none does. They call first: a call is withdrawn by its caller, and where one that remembers is gone, those that are left could seldom
+// act without a call. One that was dropped has another list than those that stay, and its call would overtake theirs.
 func remember(roster []transport.ID, reports map[string]core.Report) []transport.ID {
-	ids := slices.DeleteFunc(slices.Clone(roster), func(id transport.ID) bool {
-		for _, r := range reports { // order-free: a node tells the same at each entry
-			if r.Node == id && r.Table != nil {
-				return false
+	knows := make(map[transport.ID]core.Stamp)
+	for _, r := range reports { // order-free: a node tells the same at each entry
+		if r.Table != nil {
+			knows[r.Node] = r.Table.Stamp
+		}
+	}
+	dropped := func(id transport.ID) bool {
+		for _, r := range reports { // order-free: whether there is one
+			if t := r.Table; t != nil && t.Stamp.Roll == knows[id].Roll && t.Stamp.Version > knows[id].Version && !slices.Contains(t.Bound(), id) {
+				return true
 			}
 		}
-		return true
-	})
-	if len(ids) == 0 {
-		return roster
+		return false
 	}
-	return ids
+	ids := slices.DeleteFunc(slices.Clone(roster), func(id transport.ID) bool { return knows[id] == core.Stamp{} })
+	if stay := slices.DeleteFunc(slices.Clone(ids), dropped); len(stay) > 0 {
+		return stay
+	}
+	if len(ids) > 0 {
+		return ids
+	}
+	return roster
 }
 
 // leavesOut reports whether a mesh that some entry shows has one that is not on the list of the call, and that has

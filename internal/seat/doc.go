@@ -40,8 +40,8 @@
 // # Attempts
 //
 // After each input core.Next says what comes next. A node makes one attempt at a time; nodes that are told
-// the same take turns, in the order of their seats, and pauses grow while attempts fail, or while generations
-// overtake each other before one of them can serve. Nodes that remember call first. A call
+// the same take turns, in the order of their seats, and pauses grow while attempts fail, or while roll calls
+// overtake each other before a generation can serve. Nodes that remember call first, but those that were dropped. A call
 // that comes to nothing before its value was proposed is withdrawn: each report says which ones the sender has. A roll call for a list
 // that lacks an entry of a known mesh waits until that entry has reported, or has been silent for so long that it does not count.
 //

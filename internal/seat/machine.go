@@ -137,8 +137,9 @@ type Machine struct {
 	round     uint64        // the highest that it has seen in ballots on versions: it uses none twice
 	rest      time.Duration // no attempt begins before
 	misses    int           // attempts in a row that came to nothing
-	began     time.Duration // when this node learned of its generation of the core
-	overtaken int           // generations in a row that lasted no longer than an attempt may take
+	lull      time.Duration // nor before this, since roll calls overtook each other
+	called    time.Duration // when this node promised one last
+	calls     int           // that it has promised in a row, each no later after the one before than an attempt may take
 	couldCall time.Duration // since when there is a roll call that it may begin; zero: there is none
 	withdrew  rounds        // of its own roll calls
 	wants     wish
@@ -361,7 +362,7 @@ func (m *Machine) Deadline() time.Duration {
 		c := m.attempt.times()
 		next = min(next, c.until, c.again)
 	case m.wants.action != nil:
-		next = min(next, max(m.rest, m.wants.turn))
+		next = min(next, max(m.rest, m.lull, m.wants.turn))
 	}
 	return next
 }

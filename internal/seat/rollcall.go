@@ -25,6 +25,7 @@ func (m *Machine) call(now time.Duration, r *rollCall) {
 		m.miss(now) // what made it necessary has changed
 		return
 	}
+	m.duel(now)
 	m.publish()
 	m.attempt = r
 	m.here = append(m.here, m.answer(r.call.Ballot, report))
