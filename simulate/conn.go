@@ -121,7 +121,11 @@ func (c *conn) notice() {
 		switch {
 		case gone && through && !c.reset[side]:
 			c.reset[side] = true
-			w.after(c.net.latency(c.host(other), c.host(side)), c.ends[side].process, func() { c.rst(side) })
+			d, late := c.net.delay(c.host(other), c.host(side))
+			w.after(d, c.ends[side].process, func() { c.rst(side) })
+			if late > minSilence {
+				c.tire(side, w.now+d-late, w.now+d, func() bool { return c.reset[side] })
+			}
 		case !gone && !c.paused(other) && c.net.open(c.host(other), c.host(side)):
 			w.cancel(&c.silence[side])
 		case c.silence[side].slot == idle:
@@ -141,10 +145,17 @@ func (c *conn) notice() {
 // lull lets an end lose its patience while it waits for a late frame. Frames keep their order, so the end
 // hears nothing from the one time to the other, and no keep-alive either.
 func (c *conn) lull(f *frame, from, to time.Duration) {
-	n, side, number := c.net, 1-f.side, f.number
+	number := f.number
+	c.tire(1-f.side, from, to, func() bool { return f.conn == c && f.number == number && f.ev.slot >= 0 })
+}
+
+// tire lets an end lose its patience that hears nothing from the one time to the other, while what it waits for
+// is still on its way.
+func (c *conn) tire(side int, from, to time.Duration, onItsWay func() bool) {
+	n := c.net
 	if at := from + n.dials.between(minSilence, maxSilence); at < to {
 		n.world.after(at-n.world.now, c.ends[side].process, func() {
-			if f.conn == c && f.number == number && f.ev.slot >= 0 { // it is still on its way
+			if onItsWay() {
 				c.broken(side)
 			}
 		})
@@ -193,8 +204,12 @@ func (c *conn) goodbye(side int) {
 		c.close(side)
 		return
 	}
-	at := max(n.world.now+n.latency(c.host(side), c.host(other)), c.last[side][0]+1, c.last[side][1]+1, c.since[other]+1)
+	d, late := n.delay(c.host(side), c.host(other))
+	at := max(n.world.now+d, c.last[side][0]+1, c.last[side][1]+1, c.since[other]+1)
 	c.reset[other] = true // nothing else tells it
+	if late > minSilence {
+		c.tire(other, at-late, at, func() bool { return c.reset[other] })
+	}
 	c.bye[other] = n.world.after(at-n.world.now, c.ends[other].process, func() {
 		c.reset[other] = false
 		if !c.open[other] {

@@ -133,6 +133,9 @@ func (a *attempt) answered(l *endpoint, mine, theirs transport.Hello) {
 		c.since[1] = n.world.now + d + 1
 		c.last[0] = [2]time.Duration{c.since[1], c.since[1]}
 		n.world.after(d, nil, func() { n.world.after(0, l.process, func() { c.established() }) })
+		if d > minSilence { // nothing comes back before the listener has the connection
+			c.tire(0, n.world.now, n.world.now+d, func() bool { return c.pending })
+		}
 	}
 	a.end(theirs, nil)
 }

@@ -15,7 +15,7 @@ import (
 // of them it is harsher than any real one.
 type Link struct {
 	Latency time.Duration // the least; zero means 200 µs
-	Jitter  time.Duration // the mean of what comes on top; a frame late by seconds costs the connection
+	Jitter  time.Duration // the mean of what comes on top; what is late by seconds costs the connection
 	Shape   Shape         // how Jitter is spread
 	// Loss, Duplicate and Reorder are of a million frames. Those that are reordered are
 	// late by up to some milliseconds.

@@ -371,6 +371,83 @@ func TestCloseIsRefused(t *testing.T) {
 	}
 }
 
+// A dialler hears nothing before its last word has arrived. If that takes too long it gives the connection up, as the pulse of
+// package transport does; until then it may turn down each connection that the other end dials.
+func TestALateHandshakeIsGivenUp(t *testing.T) {
+	kept := 0
+	for seed := range uint64(20) {
+		w := New(Options{Seed: seed, Link: Link{Latency: 100 * time.Millisecond, Shape: Fixed}})
+		a, b := listen(t, w, "a", ":1"), listen(t, w, "b", ":1")
+		a.net.Connect(b.id, b.net.Addr())
+		run(t, w, 150*time.Millisecond) // the answer is on its way
+		w.Net.SetLinkOneWay("a", "b", Link{Latency: 20 * time.Second})
+		run(t, w, 100*time.Millisecond)
+		expect(t, a, "up b#1")
+		expect(t, b)
+		w.Net.SetLinks(Link{Latency: 100 * time.Millisecond})
+		b.net.Connect(a.id, a.net.Addr())
+		run(t, w, 2*time.Second)
+		exchange := func() int {
+			a.frames, b.frames = nil, nil
+			a.net.Send(b.id, 0, transport.Urgent, []byte("x"))
+			b.net.Send(a.id, 0, transport.Urgent, []byte("y"))
+			run(t, w, time.Second)
+			return len(a.frames) + len(b.frames)
+		}
+		if exchange() == 0 {
+			kept++
+		}
+		run(t, w, maxSilence-2*time.Second)
+		if got := exchange(); got != 2 {
+			t.Errorf("seed %d: at %v, %d of 2 frames arrive", seed, w.Now(), got)
+		}
+		w.Close()
+	}
+	if kept == 0 {
+		t.Error("no end held on to the late connection")
+	}
+}
+
+// The news that the other end is gone may be late. Who hears nothing meanwhile gives the connection up.
+func TestTheLateEndOfAConnection(t *testing.T) {
+	const jitter = 2 * time.Second
+	for name, end := range map[string]func(w *World, a, b *probe){ // order-free: each is a world of its own
+		"a crash":   func(w *World, _, _ *probe) { w.Host("a").Crash() },
+		"a goodbye": func(_ *World, a, b *probe) { a.net.Disconnect(b.id) },
+		"a reset": func(_ *World, a, b *probe) {
+			p := a.net.(*endpoint).peers[b.id]
+			conn := p.conn
+			p.conn = nil
+			conn.close(p.side)
+		},
+	} {
+		late := 0
+		for seed := range uint64(100) {
+			w, a, b := pairOf(t, Options{Seed: seed})
+			conn := b.net.(*endpoint).peers[a.id].conn
+			w.Net.SetLinkOneWay("a", "b", Link{Jitter: jitter})
+			end(w, a, b)
+			w.Net.SetLinks(Link{Latency: ms})
+			run(t, w, minSilence)
+			if b.holds(conn) {
+				late++
+			}
+			run(t, w, jitter+maxSilence-minSilence+ms)
+			if b.holds(conn) {
+				t.Errorf("%s, seed %d: after %v b holds on to the connection", name, seed, w.Now()-time.Second)
+			}
+		}
+		if late == 0 {
+			t.Errorf("%s: the news was never late", name)
+		}
+	}
+}
+
+// holds reports whether the probe holds on to a connection.
+func (p *probe) holds(c *conn) bool {
+	return c.open[slices.IndexFunc(c.hellos[:], func(h transport.Hello) bool { return h.ID == p.id })]
+}
+
 func TestOrderWithinAClass(t *testing.T) {
 	w, a, b := pairOf(t, Options{Link: Link{Jitter: 10 * time.Millisecond}})
 	for i := range 200 {

@@ -44,8 +44,14 @@ func (n *Net) open(from, to *Host) bool {
 
 // latency draws how long what opens or ends a connection takes, if it is sent now.
 func (n *Net) latency(from, to *Host) time.Duration {
-	wait, d, _ := n.transit(from, to, 0, transport.Urgent)
-	return wait + d
+	d, _ := n.delay(from, to)
+	return d
+}
+
+// delay draws the same, and by how much of it that is later than usual on this link.
+func (n *Net) delay(from, to *Host) (d, late time.Duration) {
+	wait, d, late := n.transit(from, to, 0, transport.Urgent)
+	return wait + d, late
 }
 
 // transit draws how long size bytes wait for bandwidth that are sent now, how long they take
