@@ -290,6 +290,52 @@ func TestACoreKeepsItsLearner(t *testing.T) {
 	}
 }
 
+// The voters on which the core has decided for a shard count as its voters: the leader may begin the change, with what it has heard
+// already, and nobody can take that back (P30). Of three entries the third is silent, and is to have no vote any more.
+func TestACoreKeepsTheNextVoters(t *testing.T) {
+	hosts := []string{"a", "b", "c"}
+	w := simulate.New(simulate.Options{})
+	defer w.Close()
+	joined := 0
+	for _, host := range hosts {
+		w.Host(host).Boot("node", func(ctx context.Context) {
+			if _, err := mesh.JoinContext(ctx, hosts, mesh.WithName(host), mesh.WithShards(1)); err == nil {
+				joined++
+			}
+		})
+	}
+	if err := w.RunUntil(func() bool { return joined == 3 && len(w.Serving(0)) == 1 }, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Run(5 * time.Second) // the ring's owner leads
+	leader := w.Serving(0)[0]
+	others := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return host == leader })
+	stays, silent := others[0], others[1]
+	decides, changes := false, false
+	w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
+		decides = decides || f.From == leader && f.Says("core: write")
+		changes = changes || f.From == leader && f.Says("append")
+		if decides && f.From == stays && !f.Says("core: written") { // so the leader does not begin the change yet
+			return simulate.Drop
+		}
+		return simulate.Pass
+	})
+	w.Net.Isolate(silent)
+	if err := w.RunUntil(func() bool { return decides }, 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	changes = false
+	if err := w.Run(100 * time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if core := w.HealSomeCore(stays); core != nil || changes {
+		t.Errorf("the core is %v; %s and %s are to vote, and %t: the change was begun", core, leader, stays, changes)
+	}
+	if core := w.HealSomeCore(silent); core == nil {
+		t.Errorf("there is no core without %s, which is to vote no more", silent)
+	}
+}
+
 // A scenario of its own finds a core, too: of three hosts that may be left out one ails for good,
 // and all others can take a lock.
 func TestHealSomeCore(t *testing.T) {

@@ -68,9 +68,9 @@ func (w *World) HealCore(hosts ...string) {
 // or stay as they are. Only links in whose queues a frame may wait for longer than a second are mended.
 //
 // Each host of the core has a node that has joined and is not leaving, and together they have a majority of
-// each shard's voters. All hosts without such a node are left out. Then some of the hosts named, or of all if
-// none is named, are left out, until half as many as are named are out, or fewer, as the seed says, but at
-// least one.
+// each shard's voters, and of the next voters on which the mesh has decided. All hosts without such a node are left out. Then
+// some of the hosts named, or of all if none is named, are left out, until half as many as are named are out, or fewer, as the
+// seed says, but at least one.
 //
 // The core must not need a host out of it. So a host stays in if its node has a replica without a vote,
 // which may be about to get one, or leads a shard and does not hear a voter of the core, which it may be

@@ -39,9 +39,10 @@ func (h *Host) MaySpare() bool {
 }
 
 // suffice reports whether every shard keeps such majorities if all processes end except those on the hosts
-// for which stays returns true. If settled is set, no change of voters may be under way either, and no recovery
-// of a shard: the nodes on which that is to live on may be any. Nor may one that stays call, or have accepted a roll
-// call that may not be decided: a node that was asked may be waited for (C4).
+// for which stays returns true. If settled is set, no change of voters may be in a log that has not been applied, and no shard may
+// recover: the nodes on which it is to live on may be any. A majority must be left of the next voters on which the core has
+// decided, too: their leader may begin that change with what it has heard already, and nobody can take it back (P30). Nor may
+// one that stays call, or have accepted a roll call that may not be decided: a node that was asked may be waited for (C4).
 func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 	alive := make(map[transport.ID]bool)
 	for h, n := range w.living() {
@@ -90,7 +91,7 @@ func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 				return false
 			}
 			for i, g := range n.node.Generations() {
-				if settled && !lives(i, g) {
+				if settled && (!lives(i, g) || !majority(g.Next)) {
 					return false
 				}
 			}
