@@ -1,10 +1,12 @@
 package simulate_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/drill"
 )
@@ -187,6 +189,64 @@ func TestALeaverMakesTheLastChange(t *testing.T) {
 func TestNoRollCallsInTurnsForEver(t *testing.T) {
 	if got := simulate.Play(simulate.Options{Seed: 600004367, Profile: simulate.WAN}, drill.Play); got.Err != nil {
 		t.Error(got.Err)
+	}
+}
+
+// Promise: G6, P30: a change of voters does not begin if one that it needs has heard nothing since the change was wanted.
+// Method: of three voters the third is cut off for so long that it is to have no vote any more. When the core has decided so, it is
+// back, and the second one hears the leader no more; but what it has said before is on its way. In wan 600000742 the leader took
+// that for a sign of life, and the shard had no majority then until it began anew.
+func TestTheDeafAreNotCountedOn(t *testing.T) {
+	const latency = 40 * time.Millisecond
+	hosts := []string{"a", "b", "c"}
+	for seed := range uint64(5) {
+		w := simulate.New(simulate.Options{Seed: seed, Link: simulate.Link{Latency: latency, Shape: simulate.Fixed}})
+		nodes := make(map[string]*mesh.Node)
+		for _, host := range hosts {
+			w.Host(host).Boot("node", func(ctx context.Context) {
+				n, err := mesh.JoinContext(ctx, hosts, mesh.WithName(host), mesh.WithShards(1))
+				if err != nil {
+					return
+				}
+				nodes[host] = n
+				for ctx.Err() == nil { // so that voters always have something to answer
+					if l, err := n.Lock(ctx, host); err == nil {
+						_ = l.Unlock(ctx)
+					}
+				}
+			})
+		}
+		if err := w.RunUntil(func() bool { return len(nodes) == 3 && len(w.Serving(0)) == 1 }, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Run(15 * time.Second) // quiet time is over, and the ring's owner leads
+		leader := w.Serving(0)[0]
+		others := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return host == leader })
+		w.Net.Isolate(others[1])
+		var decided time.Duration // then the leader hears so
+		w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
+			if decided == 0 && f.From == others[0] && f.To == leader && f.Says("core: written") {
+				decided = w.Now() + latency
+			}
+			if decided != 0 && w.Now() >= decided && f.From == leader && f.To == others[0] {
+				return simulate.Drop
+			}
+			return simulate.Pass
+		})
+		if err := w.RunUntil(func() bool { return decided != 0 && w.Now() > decided }, 20*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		w.Net.Heal()
+		granted := false
+		w.Host(leader).Go("locker", func(ctx context.Context) {
+			_ = simulate.Sleep(ctx, 3*time.Second) // by then the third is heard, or another one has to lead
+			l, err := nodes[leader].Lock(ctx, "k")
+			granted = err == nil && l.Err() == nil
+		})
+		if err := w.RunUntil(func() bool { return granted }, 6*time.Second); err != nil {
+			t.Errorf("seed %d: %s and %s hear each other, and %s cannot lock a key", seed, leader, others[1], leader)
+		}
+		w.Close()
 	}
 }
 

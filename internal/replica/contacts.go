@@ -9,7 +9,10 @@ const answerTime = 3 * HeartbeatTicks * TickInterval
 type contacts struct {
 	heard    map[uint64]time.Duration // replica ID -> when it last answered
 	lags     map[uint64]lag           // replica ID -> how long it took to answer rounds
+	rounds   map[uint64]uint64        // replica ID -> the latest round that it answered
+	round    uint64                   // the latest one for which any was asked
 	asked    time.Duration            // when all were asked for a sign of life, before a change of voters; zero: not asked
+	before   uint64                   // the latest round then: an answer to that one, or an earlier one, is no sign
 	patience time.Duration            // for how long their signs count
 }
 
@@ -33,11 +36,12 @@ func (l lag) untimed() lag {
 }
 
 func newContacts() contacts {
-	return contacts{heard: make(map[uint64]time.Duration), lags: make(map[uint64]lag)}
+	return contacts{heard: make(map[uint64]time.Duration), lags: make(map[uint64]lag), rounds: make(map[uint64]uint64)}
 }
 
-// time times replica id's answer to a round, unless one is timed. Later rounds have higher numbers.
+// time notes that replica id is asked for a round, and times its answer, unless one is timed. Later rounds have higher numbers.
 func (c *contacts) time(id, round uint64, now time.Duration) {
+	c.round = max(c.round, round)
 	if l := c.lags[id]; l.asked == 0 && round > l.round {
 		l.round, l.asked = round, now
 		c.lags[id] = l
@@ -46,6 +50,7 @@ func (c *contacts) time(id, round uint64, now time.Duration) {
 
 // answer notes that replica id answered a round.
 func (c *contacts) answer(id, round uint64, now time.Duration) {
+	c.rounds[id] = max(c.rounds[id], round)
 	if l := c.lags[id]; l.asked != 0 && round >= l.round {
 		took := min(now-l.asked, lateAfter) // the first one may be lost, and the next may have come after hours
 		c.lags[id] = lag{round: round, took: max(took, l.took-(l.took-took)/8), proven: true}
@@ -85,6 +90,7 @@ func (c *contacts) forget(ids ...uint64) {
 	for _, id := range ids {
 		delete(c.heard, id)
 		delete(c.lags, id)
+		delete(c.rounds, id)
 	}
 }
 
@@ -102,20 +108,26 @@ func (c *contacts) answers(id uint64, now time.Duration) bool {
 }
 
 // ask begins to wait for signs of life, if that has not begun, or has lasted for too long. It
-// reports whether all are to be asked for one. Replicas that are seldom heard get more time,
-// from the second question on.
+// reports whether all are to be asked for one, in a round of its own. Replicas that answer late, or are seldom heard, get
+// more time with each question.
 func (c *contacts) ask(now time.Duration) bool {
 	switch {
 	case c.asked == 0:
 		c.patience = answerTime
 	case now-c.asked > c.patience:
-		c.patience = ElectionTimeout
+		c.patience = min(max(2*c.patience, ElectionTimeout), lateAfter)
 	default:
 		return false
 	}
-	c.asked = now
+	c.asked, c.before = now, c.round
 	return true
 }
 
-// answered reports whether replica id has answered since all were asked.
-func (c *contacts) answered(id uint64) bool { return c.heard[id] > c.asked }
+// answered reports whether replica id has answered what it was asked since then, and is heard still. What it said before
+// may have been on its way for long.
+func (c *contacts) answered(id uint64, now time.Duration) bool {
+	return c.rounds[id] > c.before && c.silence(id, now) <= ElectionTimeout
+}
+
+// spoke reports whether anything was heard of replica id since all were asked, late or not.
+func (c *contacts) spoke(id uint64) bool { return c.heard[id] > c.asked }

@@ -226,8 +226,16 @@ func TestAtTheLimitItself(t *testing.T) {
 			return c.ask(time.Hour + time.Second + time.Duration(off))
 		}},
 		{"they have answered", false, func(_ *testing.T, off int) bool {
+			c := contacts{before: 7, rounds: map[uint64]uint64{2: uint64(7 + off)}, heard: map[uint64]time.Duration{2: time.Hour}}
+			return c.answered(2, time.Hour)
+		}},
+		{"their answers do not count any more", false, func(_ *testing.T, off int) bool {
+			c := contacts{rounds: map[uint64]uint64{2: 1}, heard: map[uint64]time.Duration{2: time.Hour}}
+			return !c.answered(2, time.Hour+ElectionTimeout+time.Duration(off))
+		}},
+		{"where one votes alone, the other one has spoken", false, func(_ *testing.T, off int) bool {
 			c := contacts{asked: time.Hour, heard: map[uint64]time.Duration{2: time.Hour + time.Duration(off)}}
-			return c.answered(2)
+			return c.spoke(2)
 		}},
 		{"a new replica is ordered again", true, func(t *testing.T, off int) bool {
 			w, r := placed(t)

@@ -195,6 +195,9 @@ func (b *bequest) appended(index uint64) {
 
 // SetTarget tells the replica where the shard's replicas are to be.
 func (r *Replica) SetTarget(t Target) {
+	if !slices.Equal(t.Nodes, r.target.Nodes) {
+		r.leading.contacts.asked = 0 // who has answered for one change has not for another
+	}
 	r.target = t
 	r.leading.placing.rests = false
 }
@@ -404,8 +407,9 @@ func (r *Replica) addLearner(p Peer) {
 // swap changes the voters in one joint step. A leader never removes itself: it hands over, and is
 // removed by its successor (P19).
 //
-// A majority of both the current and the new voters must have answered since all were last asked for
-// a sign of life, which is after the change was wanted. A proposed change stays in the log: it could
+// A majority of both the current and the new voters must have answered what all were last asked, for
+// a sign of life, which is after the change was wanted. What was on its way then says nothing: its sender may have
+// heard nothing since. A proposed change stays in the log: it could
 // commit later, when a voter returns, perhaps the removed one, and then require replicas that have died
 // since (P30).
 func (r *Replica) swap(c placement.ChangeVoters) {
@@ -424,7 +428,8 @@ func (r *Replica) swap(c placement.ChangeVoters) {
 	if ct.ask(r.now) {
 		r.leading.reads.sign = true
 	}
-	lives := func(id uint64) bool { return id == r.cfg.ID || ct.answered(id) }
+	alone := len(voters) == 1 // raft asks nobody else then, so there are no rounds
+	lives := func(id uint64) bool { return id == r.cfg.ID || ct.answered(id, r.now) || alone && ct.spoke(id) }
 	if majority(voters, lives) && majority(next, lives) {
 		ct.asked = 0
 		r.change(changes, nil)

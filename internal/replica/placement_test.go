@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,53 @@ func TestTheDeafGetNoVote(t *testing.T) {
 	w.run(t, graceTicks)
 	if got, want := leader.Voters(), []uint64{1, 2, 3}; !slices.Equal(got, want) || leader.Joint() {
 		t.Errorf("voters %v, want %v", got, want)
+	}
+}
+
+// Promise: P30: the answers that were on their way when a change was wanted do not show that their senders live: the change
+// could need one that has heard nothing since.
+// Method: replica 3 is cut off, and is to lose its vote. Replica 2 is 200 ms away, and hears nothing any more that the leader
+// says from then on; what it has said before still arrives.
+func TestEarlierAnswersDoNotCount(t *testing.T) {
+	for _, deaf := range []bool{true, false} {
+		w, leader := led(t)
+		w.far = map[uint64]time.Duration{2: 4 * TickInterval}
+		w.run(t, electionTicks)
+		w.cut[3] = true
+		w.run(t, HeartbeatTicks)
+		leader.SetTarget(targetOf(leader, 1, 2))
+		if deaf {
+			heard := slices.DeleteFunc(slices.Clone(w.flying), func(f flight) bool { return f.from != leader })
+			w.loses = func(f Frame) bool {
+				return f.To == 2 && !slices.ContainsFunc(heard, func(h flight) bool { return h.at == w.now })
+			}
+		}
+		last := lastIndex(t, leader)
+		for range electionTicks {
+			w.run(t, 1)
+			if leader.Changing() && deaf || !leader.Serving() {
+				t.Fatalf("at %v it changes the voters: %v; and leads: %v", w.now, leader.Changing(), leader.Serving())
+			}
+		}
+		if changed := lastIndex(t, leader) > last; changed == deaf {
+			t.Errorf("the other one is deaf: %v; it changes the voters: %v", deaf, changed)
+		}
+	}
+}
+
+// Promise: P30: what was answered before one change does not count for another.
+func TestEachChangeAsksAnew(t *testing.T) {
+	_, leader := led(t)
+	leader.SetTarget(targetOf(leader, 1, 2))
+	leader.swap(placement.ChangeVoters{Remove: []uint64{3}})
+	asked := leader.leading.contacts.asked
+	leader.SetTarget(targetOf(leader, 1, 2))
+	if got := leader.leading.contacts.asked; asked == 0 || got != asked {
+		t.Errorf("asked at %v, and with the same target at %v", asked, got)
+	}
+	leader.SetTarget(targetOf(leader, 1, 3))
+	if got := leader.leading.contacts.asked; got != 0 {
+		t.Errorf("asked at %v for another change", got)
 	}
 }
 
@@ -731,6 +779,7 @@ func TestPlacement(t *testing.T) {
 			for _, id := range leader.members.known() {
 				leader.leading.contacts.heard[id] = w.now
 				leader.leading.contacts.lags[id] = lag{proven: true}
+				leader.leading.contacts.rounds[id] = math.MaxUint64
 			}
 			for _, id := range tt.silent {
 				leader.leading.contacts.heard[id] = w.now - 2*ElectionTimeout
