@@ -14,7 +14,7 @@ import (
 type Barrier struct{ assembly }
 
 // Barrier returns the barrier with this name, 1 to 1024 bytes, any bytes, for n members: 1 to 1024. The name is a key of the mesh,
-// which cannot be used for anything else while anybody is inside or waits. All that use it at the same time must pass the same n;
+// which cannot be used for anything else while anybody is inside or waits. All that use it at the same time must pass the same number;
 // others get ErrCapacityMismatch. An argument that is not valid is an error of every call.
 func (n *Node) Barrier(name string, members int) *Barrier {
 	return &Barrier{newAssembly(name, members, n.anySession)}

@@ -23,8 +23,8 @@ var (
 	ErrNameTaken = fault.ErrNameTaken
 	// ErrEntryTaken: another node answers at the entry of the list that this node has found to be its own.
 	ErrEntryTaken = fault.ErrEntryTaken
-	// ErrCoreDiffers: the node answers at an entry of its list, and the node at another one was started for a mesh of the
-	// same name, which serves, and whose list has no entry in common with it. The text names both lists.
+	// ErrCoreDiffers: a node at an entry of this node's list belongs to another mesh of the same name, which serves, and whose list
+	// shares no entry with this node's. The text names both lists.
 	ErrCoreDiffers = fault.ErrCoreDiffers
 )
 
@@ -35,11 +35,11 @@ var ErrNotFounded = fault.ErrNotFounded
 // Errors of operators' calls, for errors.Is; ErrNoQuorum is one as well. After ErrAlive, ErrChanged, ErrUnfinished and ErrNoQuorum
 // the core may have decided what was asked for, or may still: see the call.
 var (
-	// ErrNoSeat: the node has no seat in the core, so the core's list is not its business: ask a node of the core.
+	// ErrNoSeat: the node has no seat in the core, and so cannot take this order: ask a node of the core.
 	ErrNoSeat = fault.ErrNoSeat
 	// ErrAlive: the node that was declared dead is connected with a node of the core.
 	ErrAlive = fault.ErrAlive
-	// ErrUnchanged: the list of the core cannot be changed so: see [Node.ChangeCore].
+	// ErrUnchanged: the list of the core cannot be changed in this way: see [Node.ChangeCore].
 	ErrUnchanged = fault.ErrUnchanged
 	// ErrUnfinished: the list of the core has not changed in time, or not all nodes keep it yet. The core may still go on with it.
 	ErrUnfinished = fault.ErrUnfinished
@@ -57,7 +57,7 @@ var (
 	// ErrInvalidOption: an argument or an option is out of range, or differs from what the
 	// mesh was founded with. The text names it, its value and its range.
 	ErrInvalidOption = fault.ErrInvalidOption
-	// ErrSelfDeadlock: the context comes from a lock, an operation or a leadership of the same key and session, so the
+	// ErrSelfDeadlock: the context comes from a lock, an operation, a leadership or a passage of the same key and session, so the
 	// call would wait for its own caller. See [Reentrant].
 	ErrSelfDeadlock = errors.New("mesh: the context holds the key already")
 	// ErrUpgrade: the context comes from a lock of the same key and session that holds
@@ -94,7 +94,7 @@ var (
 	// with each renewal of the session, until the release is confirmed or the lease has ended.
 	// The key is free at the latest when the lease ends: soon after the lock's Deadline or, if
 	// an Extend was not answered, after the later of the old and the new end.
-	// What it says of another call, [Node.Resize] for example, stands there.
+	// Other calls return it as well, [Node.Resize] for example: their documentation says what it means.
 	ErrUnconfirmed = fault.ErrUnconfirmed
 	// ErrClosed: the lock was unlocked, its session was closed, or the call came after its node
 	// had ended. Locks that a node holds when it is closed are ErrLost.

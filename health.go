@@ -77,10 +77,10 @@ type Health struct {
 	// readiness probe should ask for it: what is down elsewhere is no reason to take this process away.
 	Settled bool `json:"settled"`
 	// Ready: the node is Settled, and the phase is PhaseServing: all keys can be locked. It is false in quiet time, and
-	// after Leave was called.
+	// after Leave was called. It is not what probe.Ready answers: that is Settled.
 	Ready bool `json:"ready"`
 	// Unfounded: this node is reached at its entry and knows of no mesh, nor does any node that answers at another entry; and at
-	// the entries that do not answer there is no process, as their hosts or the name server say. So nothing but those processes is
+	// every entry that does not answer the connection was refused, or its name does not exist: no process runs there. So nothing but those processes is
 	// missing for the mesh to be founded: an ordered roll-out may start the next one. False while an entry may be cut off.
 	Unfounded bool `json:"unfounded"`
 	// SafeToStop: this node may end now, with or without Leave, and every shard keeps a majority of its voters. True

@@ -43,7 +43,7 @@ var keyKinds = [...]KeyKind{
 // KeyState is what the leader of a key's shard knows of it: see [Node.Inspect] and [Node.List].
 type KeyState struct {
 	Key    string        `json:"key"`
-	Kind   KeyKind       `json:"kind"` // KindUnused: nothing is known of the key, and what follows is zero but for Shard, Leader and Quiet
+	Kind   KeyKind       `json:"kind"` // KindUnused: nothing is known of the key, and what follows is zero except Shard, Leader and Quiet
 	Shard  int           `json:"shard"`
 	Leader string        `json:"leader"`  // the name of the node that leads the shard; "" if it is not known
 	Quiet  time.Duration `json:"quietNs"` // for how much longer the shard grants nothing: see WithMaxTTL
@@ -69,7 +69,7 @@ type KeyState struct {
 
 // KeyHolder is one that holds a key: a lock or permits, an operation that runs, a leadership, or a passage of a barrier.
 type KeyHolder struct {
-	Node      string `json:"node"`  // the name of its node; "" if Guest is not
+	Node      string `json:"node"`  // the name of its node; "" if Guest is set
 	Guest     string `json:"guest"` // the name of a caller over HTTP
 	Token     uint64 `json:"token"`
 	Permits   int64  `json:"permits"`             // of a semaphore; else 1
@@ -105,7 +105,7 @@ type inspectOptions struct{ most int }
 
 const defaultMost = 100
 
-// AtMost bounds each list of a [KeyState] to its first n elements, 0 to 65,536. Default 100. The numbers count all.
+// AtMost bounds each list of a [KeyState] to its first n elements, 0 to 65,536. Default 100. The numbers still count all elements.
 func AtMost(n int) InspectOption {
 	return func(o *inspectOptions) error {
 		if n < 0 || n > shard.MaxWaiters {

@@ -29,10 +29,10 @@ type assembly struct {
 
 // Latch returns the latch with this name, 1 to 1024 bytes, any bytes, which opens when n different names have arrived: 1 to 1024.
 // The name is a key of the mesh, which cannot be used for anything else until nothing is known of it any more. All that use it at
-// the same time must pass the same n; others get ErrCapacityMismatch. An argument that is not valid is an error of every call.
+// the same time must pass the same number; others get ErrCapacityMismatch. An argument that is not valid is an error of every call.
 //
-// That it is open is remembered for 24 hours, or as [OpenFor] says; then it may be used again. So are arrivals, from the last one
-// on, unless somebody waits.
+// That it is open is remembered for 24 hours, or as [OpenFor] says; then it may be used again. Arrivals are remembered for as long,
+// counted from the last one; while somebody waits they are not forgotten.
 //
 // When the latch's shard has lost its majority and begins again, a latch is still open, and arrivals count, if a replica is left
 // that knew of them, or a process that arrived or waited lately: each process tells of the latest 128 in each shard. So a latch may
@@ -131,8 +131,8 @@ type LatchOption func(*Latch) error
 // defaultOpen is for how long it is remembered that a latch is open, if OpenFor does not say otherwise.
 const defaultOpen = 24 * time.Hour
 
-// OpenFor sets for how long it is remembered at least that the latch is open, from when the last of n has arrived; and, while it is
-// not open and nobody waits, who has arrived, from the last arrival on: 1 s to 365 days. Default: 24 hours. The longest that an
+// OpenFor sets a minimum: how long an open latch stays open after the last arrival, and how long arrivals at one that is not open
+// are remembered after the latest of them, if nobody waits: 1 s to 365 days. Default: 24 hours. The longest that an
 // arrival has named counts.
 func OpenFor(d time.Duration) LatchOption {
 	return func(l *Latch) error {

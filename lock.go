@@ -226,7 +226,7 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 // Unlock returns
 //
 //   - nil when the key is released; also where it is not the last Unlock of a lock that was entered several times: then the key
-//     is held still
+//     is still held
 //   - ErrLost if the lease or the node had ended before
 //   - ErrUnconfirmed if the wait or the node ended first. The key is free at the latest when
 //     the lease ends: soon after Deadline or, if an Extend was not answered, after the later

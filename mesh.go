@@ -482,8 +482,8 @@ func (n *Node) take(ctx context.Context, req client.Request, opts []LockOption) 
 	return s.take(ctx, req, opts)
 }
 
-// Lock is [Session.Lock] in the node's own session. Unlike the sessions of NewSession, it
-// is not lost as a whole: if its lease is lost in one shard, only the locks of that shard
+// Lock is [Session.Lock] in the node's own session, which is not lost as a whole, unlike those
+// of NewSession: if its lease is lost in one shard, only the locks of that shard
 // are lost. While a node of [Start] cannot serve yet, Lock waits; if ctx ends first, the error unwraps to
 // ErrNotFounded and to ctx.Err().
 func (n *Node) Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {

@@ -152,14 +152,14 @@ func WithLeaseTTL(d time.Duration) Option {
 }
 
 // WithMaxTTL bounds every lease of the mesh, 1s to 24h: WithLeaseTTL, WithTTL, MaxHold and Extend. Default 10s, whatever the
-// lease TTLs are. The bound is the founders' when the mesh is founded. A node that later asks for another one is refused, unless a
-// command has changed it ([Node.SetMaxTTL]): then the option counts no more in this mesh.
+// lease TTLs are. The bound is the founders' when the mesh is founded. A node that later asks for another one is refused, unless
+// [Node.SetMaxTTL] has changed it: then the option counts no more in this mesh.
 //
-// A new mesh is quiet for MaxTTL and 2 %, and for 4 s at least: it grants nothing, because holders of an earlier mesh may still
-// believe that they hold their locks. So is a shard that has lost a majority of its replicas at once, for MaxTTL and 2 %, and
+// A new mesh is quiet for MaxTTL plus 2 %, and for 4 s at least: it grants nothing, because holders of an earlier mesh may still
+// believe that they hold their locks. So is a shard that has lost a majority of its replicas at once, for MaxTTL plus 2 %, and
 // begins again from what its holders report: they keep their locks, and what is free waits. Meanwhile Lock waits, and TryLock
-// returns ErrQuiet. A new mesh does not know the bound of the earlier one: if that was longer, found the new one only when so much
-// time has passed. A new mesh that is entirely on loopback is quiet only if clients of an earlier one dial it at once, or a state
+// returns ErrQuiet. A new mesh does not know the bound of the earlier one: if that was longer, found the new one only when that much
+// time has passed since the old one ended. A new mesh that is entirely on loopback is quiet only if clients of an earlier one dial it at once, or a state
 // directory ([WithStateDir]) knows of one. An operator can end the quiet time: see [Node.EndQuiet].
 func WithMaxTTL(d time.Duration) Option {
 	return func(o *options) {
@@ -182,7 +182,7 @@ func WithFound() Option {
 }
 
 // WithEntry says at which entry of the seeds this node answers, "host:port" or a host as in the list. Default: the one
-// whose host has the first label of this host's name (os.Hostname) and whose port is the node's, as a pod of a
+// whose host has the same first label as this host's name (os.Hostname), and whose port is the node's, as a pod of a
 // StatefulSet has; if there is none or several, or if the entries are addresses, the one at which a dial reaches the node;
 // if it is reached at none, the node is a client.
 //
@@ -298,7 +298,7 @@ func WithDeathOracle(oracle func(ctx context.Context, m Member) (dead bool, err 
 }
 
 // WithStateDir names a directory in which the node keeps a small file of what its mesh must not forget if all of its core
-// ends at once, with all clients: the highest token, and for how long leases of it may last. A mesh that is founded anew
+// ends at once, with all clients: the highest token, and how long the mesh's leases may last. A mesh that is founded anew
 // begins with higher tokens than any node's file knows, whatever the time of day is, and is quiet for as
 // long as the longest lease of the mesh before, even if [WithMaxTTL] is shorter now. No lock is in it, and no call waits for it: it is
 // written in the background, at once when the mesh changes, and every 10 s while tokens grow. Nodes at no entry
@@ -310,7 +310,7 @@ func WithDeathOracle(oracle func(ctx context.Context, m Member) (dead bool, err 
 //
 // The directory is made if it does not exist. It must be on a local file system, belongs to one node for good, and must not be copied
 // to another machine. The node locks it while it runs: so a node that finds it unlocked knows that the process before it
-// has ended, and tells the core. It gets the seat at once, without waiting until that one's connections are missed.
+// has ended, and tells the core. So the new process gets the seat at once, before others miss the old one's connections.
 //
 // Start and Join return [ErrInvalidOption] if another process has the directory, if it cannot be written, or if
 // the file is damaged, which the text says what to do about; [ErrForeignMesh] if it is of a mesh with another name. If it
@@ -345,7 +345,7 @@ func WithStateDir(dir string) Option {
 // VerifyConnection and VerifyPeerCertificate are taken from cfg. If it sets another ClientAuth,
 // the connection is refused and the reason is logged.
 //
-// Default: no TLS. Then anyone who reaches the port can lock and unlock.
+// Default: no TLS. Then anyone who reaches the port can act as a node: lock, vote, and give operators' orders. See SECURITY.md.
 func WithTLS(cfg *tls.Config) Option {
 	return func(o *options) {
 		if cfg == nil {
@@ -527,7 +527,7 @@ func Reentrant() LockOption {
 }
 
 // Value attaches up to 4096 bytes to the hold. Every replica keeps them with the hold, for
-// other programs to read. There is no call to read them yet.
+// other programs to read with [Node.Inspect].
 func Value(value []byte) LockOption {
 	return func(o *lockOptions) { o.value = value }
 }

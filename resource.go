@@ -27,9 +27,9 @@ import (
 // its node is lost, the next one's runs. A pull, and a pull that is skipped, makes its caller a user of the resource: until
 // Release, or until its session ends. While there is a user no delete runs: it fails with [ErrInUse].
 //
-// A success is remembered for the retention, [Retention]. But what an operation that begins makes doubtful is
-// forgotten then: after a delete or an update has begun, a pull is not skipped, even if the delete or the update failed. It runs
-// again; but not while the resource is used: then it fails with ErrInUse, unless it says [WhileUsed].
+// A success is remembered for the retention, [Retention]. But an operation that begins also ends the memory of
+// what it may undo: after a delete or an update has begun, the next pull runs again, even if the delete or the update failed. While the
+// resource is used, such a pull fails with ErrInUse, unless the Resource has [WhileUsed].
 // When a shard has lost its majority and begins again, nothing that was done is remembered.
 //
 // A Resource has no state of its own. It may be used by several goroutines at once.
@@ -123,7 +123,7 @@ func (r *Resource) Pull(ctx context.Context, fn OpFunc) (*Use, error) {
 }
 
 // Update waits for the resource's turn, and runs fn, unless an update to the same version is done already. It reports whether fn
-// ran and succeeded. Users of the resource do not keep it from running, but with [UpdateRequiresNoRef]. Errors are those of
+// ran and succeeded. Users of the resource do not keep it from running, except with [UpdateRequiresNoRef]. Errors are those of
 // Begin, fn's error, and those of [Operation.End].
 func (r *Resource) Update(ctx context.Context, fn OpFunc) (ran bool, err error) {
 	op, err := r.run(ctx, OpUpdate, fn)
@@ -176,7 +176,7 @@ var errPanicked = errors.New("mesh: the function panicked")
 //     or a pull that must run again without [WhileUsed]
 //   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum if the resource's replicas have not
 //     answered for 2 s
-//   - ErrCapacityMismatch if the key is locked, or a semaphore; ErrTooManyWaiters, ErrClosed, ErrLost as for [Session.Lock]
+//   - ErrCapacityMismatch if the key is in use as something else; ErrTooManyWaiters, ErrClosed, ErrLost as for [Session.Lock]
 //   - ErrSelfDeadlock if ctx comes from an operation on this resource
 //   - ErrInvalidKey, ErrInvalidOption
 func (r *Resource) Begin(ctx context.Context, op Op) (*Operation, error) {
@@ -275,7 +275,7 @@ type Ref struct {
 type InUseError struct {
 	Resource string
 	Op       Op
-	Users    []Ref // shortly after the refusal: empty if they had gone by then; one that the refusal named, without its Token, if no answer came
+	Users    []Ref // who used it when asked shortly after the refusal; empty if all had gone. If no answer came, the one user that the refusal named, without a Token
 }
 
 // Error implements error.

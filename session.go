@@ -86,9 +86,9 @@ func (s *Session) Close(ctx context.Context) error {
 }
 
 // Abandon ends the session as if its lease were lost: its locks, operations and uses are ErrLost, and their contexts have
-// ended when Abandon returns. Nothing is released. The keys are free when their leases end, within [Session.TTL], except those with
-// [MaxHold], which are released at once. It is for a program that gives up and does not know that its work has stopped. It waits for no
-// other node. If the session has ended, Abandon does nothing.
+// ended when Abandon returns. Only locks with [MaxHold] are released, at once; all other keys are free when their leases end, within
+// [Session.TTL]. It is for a program that gives up and does not know that its work has stopped: work under a lock with MaxHold must have
+// stopped before. It waits for no other node. If the session has ended, Abandon does nothing.
 func (s *Session) Abandon() {
 	if !s.isZero() {
 		s.inner.Abandon()

@@ -1,6 +1,6 @@
 // Package concurrency has the shape of etcd's package go.etcd.io/etcd/client/v3/concurrency: sessions, mutexes, lockers and elections
-// of the same names, on a node of a mesh in place of a client of etcd. It is for programs that were written for etcd. New programs have
-// more of package mesh itself, where a lock is a value with a context of its own.
+// of the same names, on a node of a mesh in place of a client of etcd. It is for programs that were written for etcd. New programs are
+// better served by package mesh itself, where a lock is a value with a context of its own.
 //
 // # Moving a program
 //

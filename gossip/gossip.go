@@ -1,4 +1,4 @@
-// Package gossip reports which nodes are in the mesh, and which seem dead.
+// Package gossip reports which nodes of the core are there, and which seem dead.
 //
 // It runs memberlist over the connections that the nodes have anyway: its packets and
 // streams travel as frames between node IDs, and no second port is opened. Its reports

@@ -21,7 +21,7 @@
 // guest away each time before one has answered, or what it asks about changes each time, that is 503 with the code moved.
 //
 // A lease_ms of zero, or none, extends nothing: an earlier lease ends when it was to end. So it is while a shard that has lost
-// its majority is quiet (P27 in PROTOCOL.md): its servers cannot know then what a guest holds. A guest that names it all with
+// its majority is quiet (P27 in PROTOCOL.md): its servers cannot know then what a guest holds. A guest that names all that it holds, with
 // its tokens, by a POST /renew with "locks", is told a lease at once. What it has not named is "waiting", or "none", until the quiet
 // time is over: as long as there is no lease_ms, neither says that it is lost. While a guest sends such a renewal it should have no other request under
 // way: an answer to that may give it a lock which the renewal has not named, and which the lease does not cover.
@@ -68,7 +68,7 @@
 //	409  in_use      the resource is used; with the users
 //	     locked      a "try" would have to wait
 //	     mismatch    the key is in use as something else, or the request_id was
-//	     running     it does not wait any more
+//	     running     the request has left the queue: it holds the key, or its operation runs
 //	503  no_quorum   no majority of the replicas answers; retry after Retry-After seconds
 //	     quiet       nothing is granted yet, after a loss of majority; a "try" is refused
 //	     leaving     the server is about to end; use another one

@@ -1,7 +1,7 @@
-// Package ring spreads shards over members: key → shard → owner and successors.
+// Package ring spreads shards over the entries of the core's list, its members: key → shard → owner and successors.
 //
-// It is pure: the same members give the same [Table] in any process, in any
-// order of arrival. A table is a hint for placement and routing, and decides
+// It is pure: the same members give the same [Table] in any process, in whatever
+// order they are given. A table is a hint for placement and routing, and decides
 // nothing: which nodes vote in a shard is in the core's table.
 package ring
 

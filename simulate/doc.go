@@ -15,7 +15,7 @@
 //
 // A [World] has hosts. Actors run on a [Host]: they are ordinary blocking code, such as
 // yours. A node that an actor joins with the actor's context is part of the world, and
-// is the real thing: the same core, public API and codecs as in production, over the
+// is the real thing: the same code, public API and codecs as in production, over the
 // simulator's clocks and connections.
 //
 //	w := simulate.New(simulate.Options{Seed: 7, Timeline: true})

@@ -52,9 +52,9 @@
 //     replica on it votes, appends or answers.
 //   - The value goes on from what the answers show ([Call.Recovered]): the same mesh. Its seats are those
 //     who answered this ballot, never those of an older value.
-//   - What those alone remember who may have been dropped from the list does not count: no other node that answers has one of their
-//     entries on its list. They may not know the last decisions, also not those that all who are bound must know. Then a
-//     mesh is founded, of which they are a part.
+//   - What only nodes remember that may have been dropped from the list does not count. Whether they may is said at Call.outlived: no other node
+//     that answers has one of their entries on its list, for example. They may lack the last decisions, even those that all who are bound must know.
+//     Then a mesh is founded, of which they are a part.
 //   - A shard goes on in its generation if a majority of its voters answered and remember, and if the answers
 //     show all that can have been decided ([Call.Value]). Else it begins a new generation.
 //   - A call has no value once a later incarnation than one of its roster may have been bound: it could not be decided any more,
@@ -86,7 +86,7 @@
 // # Short calls
 //
 // A call may leave out an entry at which nobody answers, if it is certain what was decided, by the rule above with those
-// that are not asked counted like those that forgot ([Call.certain]): then no majority of the bound is left that could
+// that are not asked counted like those that forgot (Call.certain): then no majority of the bound is left that could
 // decide anything without one that answered, and was fenced. The seats of those that were not asked stay as they are, so
 // that majorities keep their sizes. Where the answers turn out not to show all, the call has no value ([Call.Value]).
 //
@@ -106,8 +106,8 @@
 // Of three entries a call is short in this way only if the two others remember, and are fenced: one that forgot and one that was
 // not asked are a majority. So the seat of a silent node is vacated ([Table.Vacate]): then two are bound, both decide together, and
 // one that remembers shows all. Its incarnation votes in no shard, and may live: it can decide nothing, for the two have decided
-// without it, and what it knows is an older version. It is bound again when it is heard. Two of three are a majority of step 2
-// for lists of three, which miss one entry at most.
+// without it, and what it knows is an older version. It is bound again when it is heard. Two of three are also the majority that
+// step 2 needs: of a list of three one entry at most is not asked.
 //
 // # Two meshes
 //
@@ -176,7 +176,7 @@
 // A node may be given the next list while it runs, and while a change may be taken back the one before.
 // After each walk, and in one of twenty states (in large worlds of five hundred), all entries are up and
 // connected, and the mesh must come to serve by Next, if need be after the operator has restarted those
-// that have another list than the last, or, if he takes that back, than the one before. What was broken,
+// that have another list than the last, or, if the operator takes that back, than the one before. What was broken,
 // by the walks and by readers:
 //
 //   - A release was taken for proof that its ballot is void, though the node that confirmed it had no
@@ -253,8 +253,8 @@
 // have up to five entries; one of six begins in the middle of a course. Some of the largest are explored to a depth only, those with short calls to six to nine steps: see worlds
 // in its test.
 //
-// Of half of the other mutants of this package it was tried whether the model as CI runs it, or 4,000 walks, notice them. Those that
-// neither does are about orders and a second mesh, which the model does not have; about names and counters (of a generation, of a
+// For half of the other mutants of this package it was tried whether the model, as CI runs it, or 4,000 walks notice them. Those that
+// neither notices are about orders and a second mesh, which the model does not have; about names and counters (of a generation, of a
 // move, of a report), where it needs a coincidence; and about courses that readers found, with values that one node alone has accepted,
 // which are too rare. Table tests and courses of events notice these. A mutant that the model notices says so in its patch.
 //

@@ -36,7 +36,7 @@ var (
 	// ErrNotQuiet: no shard is quiet.
 	ErrNotQuiet = errors.New("mesh: no shard is quiet")
 	// ErrChanged: what an operator spoke of has changed meanwhile.
-	ErrChanged = errors.New("mesh: what the command is about has changed meanwhile")
+	ErrChanged = errors.New("mesh: what the call is about has changed meanwhile")
 )
 
 // What a node ends with, beside ErrClosed.
@@ -60,7 +60,7 @@ var (
 	// ErrInUse: an operation that is to run alone, on a resource that is used.
 	ErrInUse = errors.New("mesh: the resource is used")
 	// ErrFailed: what is done once has failed as often as the caller allows.
-	ErrFailed = errors.New("mesh: it has failed too often")
+	ErrFailed = errors.New("mesh: the job has failed too often")
 	// ErrNotHeld: what a guest claims it has not asked for, or its end is forgotten.
 	ErrNotHeld = errors.New("mesh: not held")
 	// ErrLost: the lease ended before the release.
@@ -74,5 +74,5 @@ var (
 	// ErrTooManyWaiters: no more requests may wait for the key.
 	ErrTooManyWaiters = errors.New("mesh: too many waiters for the key")
 	// ErrUnconfirmed: a release was sent, and not confirmed.
-	ErrUnconfirmed = errors.New("mesh: release sent, not confirmed")
+	ErrUnconfirmed = errors.New("mesh: sent, not confirmed")
 )

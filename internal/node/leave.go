@@ -101,7 +101,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	if left == nil {
 		n.log.Info("left the mesh")
 	} else {
-		n.log.Warn("left the mesh, and something behind", "error", left)
+		n.log.Warn("left the mesh; something was left behind", "error", left)
 	}
 	n.fail(fault.ErrLeft)
 	n.shut()

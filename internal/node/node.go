@@ -461,7 +461,7 @@ func (n *Node) enter(t *core.Table) bool {
 	}
 	n.mesh.Store(&mesh{t.Mesh, t.Params})
 	if asked := n.cfg.MaxTTL; t.Params.Changed && asked != 0 && asked != t.Params.MaxTTL {
-		n.log.Warn("a command has changed MaxTTL in this mesh: WithMaxTTL has no effect in it", "WithMaxTTL", asked, "MaxTTL", t.Params.MaxTTL)
+		n.log.Warn("SetMaxTTL has changed MaxTTL in this mesh: WithMaxTTL has no effect in it", "WithMaxTTL", asked, "MaxTTL", t.Params.MaxTTL)
 	}
 	if !first {
 		n.log.Info("this node is in another mesh now", "mesh", fmt.Sprintf("%016x", t.Mesh))

@@ -168,7 +168,7 @@ func (m *Machine) lives(id transport.ID) {
 	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool {
 		d, is := c.(Died)
 		if is && d.Node == id {
-			m.log(slog.LevelError, "a node is said to have ended, and is connected", slog.String("entry", d.Entry), slog.String("id", id.String()))
+			m.log(slog.LevelError, "a node is said to have ended, but is connected: that word is dropped", slog.String("entry", d.Entry), slog.String("id", id.String()))
 		}
 		return is && d.Node == id
 	})

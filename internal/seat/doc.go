@@ -41,7 +41,7 @@
 //
 // After each input core.Next says what comes next. A node makes one attempt at a time; nodes that are told
 // the same take turns, in the order of their seats, and pauses grow while attempts fail, or while roll calls
-// overtake each other before a generation can serve. Nodes that remember call first, but those that were dropped. A call
+// overtake each other before a generation can serve. Nodes that remember call first, except those that were dropped. A call
 // that comes to nothing before its value was proposed is withdrawn: each report says which ones the sender has. A roll call for a list
 // that lacks an entry of a known mesh waits until that entry has reported, or has been silent for so long that it does not count.
 //
@@ -83,9 +83,9 @@
 //
 // # What it costs
 //
-// Of three nodes at rest, each sends 2.1 frames of 186 bytes a second and dials 2.1 times (TestFigures). Where
+// Of three nodes at rest, each sends 2.1 frames of 186 bytes and dials 2.1 times a second, to all peers together (TestFigures). Where
 // frames take 10 ms on the average, a mesh of three is founded in 120 ms after the last one starts, and a
-// restarted node is bound in as much.
+// restarted node is bound in as long.
 //
 // # What is open
 //

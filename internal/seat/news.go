@@ -36,7 +36,7 @@ func (m *Machine) tellOf(now time.Duration, before, t *core.Table) {
 			m.log(slog.LevelInfo, "the list of the core has changed", slog.String("was", was), slog.String("is", is))
 		}
 		if before.Ordered != "" && t.Ordered == "" {
-			m.log(slog.LevelInfo, "all nodes of the core have the list of now", slog.String("is", entries(t)))
+			m.log(slog.LevelInfo, "all nodes of the core have the current list", slog.String("is", entries(t)))
 		}
 		m.tellOfShards(now, before, t)
 	}

@@ -61,7 +61,7 @@ func (m *Machine) ChangeList(now time.Duration, add, remove string, out []Output
 		return o, out, fmt.Errorf("%w from [%s] to [%s]: %w", fault.ErrUnchanged, o.From, o.To, err)
 	}
 	return o, m.input(now, out, func() {
-		m.log(slog.LevelInfo, "an operator changes the list of the core", slog.String("is", o.From), slog.String("to", o.To))
+		m.log(slog.LevelInfo, "an operator changes the list of the core", slog.String("was", o.From), slog.String("next", o.To))
 		m.changes = append(m.changes, o)
 	}), nil
 }
@@ -231,7 +231,7 @@ func (m *Machine) heed(now time.Duration) {
 // Kept reports that the next incarnation at this node's entry starts with this list, whatever happens now.
 func (m *Machine) Kept(now time.Duration, list []string, out []Output) []Output {
 	return m.input(now, out, func() {
-		m.log(slog.LevelInfo, "this node keeps another list", slog.String("was", strings.Join(m.cfg.List, " ")), slog.String("is", strings.Join(list, " ")))
+		m.log(slog.LevelInfo, "this node has stored the next list", slog.String("was", strings.Join(m.cfg.List, " ")), slog.String("is", strings.Join(list, " ")))
 		m.cfg.List = list
 		m.acceptor.SetList(list)
 		m.pace = paceOf(list)

@@ -303,7 +303,7 @@ func TestHeadlessService(t *testing.T) {
 		equal(t, back, ended > 0)
 		if away := a.m.Standing().Away; !back {
 			holds(t, len(away) == 1 && away[0].Entry == lb, away)
-			holds(t, slices.Contains(a.logs, "several nodes answer at an entry, which does not count"), a.logs)
+			holds(t, slices.Contains(a.logs, "several nodes answer at one entry: the entry does not count"), a.logs)
 			holds(t, strings.Contains(away[0].Why, "list each by a name of its own") && len(w.meshes) == 0, away)
 			// A process is to be started only where none answers.
 			holds(t, a.logged("the core waits") > 0 && a.attr("the core waits", "advice") == "", a.said["the core waits"])

@@ -140,14 +140,14 @@ func (m *Machine) accuse(now time.Duration) {
 	}
 	for i := range m.book.entries {
 		e := &m.book.entries[i]
-		text, err := "several nodes answer at an entry, which does not count", m.several(*e, now)
+		text, err := "several nodes answer at one entry: the entry does not count", m.several(*e, now)
 		switch held := m.held(*e, now); {
 		case held == nil:
 			e.held = 0
 		case e.held == 0:
 			e.held = now
 		case err == nil && now-e.held >= afar.fresh:
-			text, err = "another node answers at an entry than the one that has its seat, which lives", held
+			text, err = "a node answers at an entry whose seat belongs to another node, which is still alive", held
 		}
 		if err != nil && now >= e.accused {
 			e.accused = now + time.Minute

@@ -13,7 +13,7 @@ import (
 )
 
 // heldElsewhere is what is logged of an entry at which another node answers than the one that has its seat, which lives.
-const heldElsewhere = "another node answers at an entry than the one that has its seat, which lives"
+const heldElsewhere = "a node answers at an entry whose seat belongs to another node, which is still alive"
 
 // times returns how often a process has logged a text.
 func (p *proc) times(text string) (n int) {

@@ -123,7 +123,7 @@ func (m *Machine) relived(before, t *core.Table) {
 	}
 	p, text := t.Params, "MaxTTL has changed"
 	if p.MaxTTL == before.Params.MaxTTL { // a raise is noted, or leases that were longer are over
-		text = "a change of MaxTTL goes on"
+		text = "a change of MaxTTL has come one step further"
 	}
 	attrs := []slog.Attr{slog.Duration("MaxTTL", p.MaxTTL)}
 	if p.Raise != 0 {

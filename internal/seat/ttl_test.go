@@ -51,7 +51,7 @@ func TestARaiseOfMaxTTL(t *testing.T) {
 	w.must(w.runUntil(5*time.Second, noted), "the raise is not noted: %v", outcome())
 	w.run(10 * time.Second)
 	holds(t, noted() && a.state.Table.Params.MaxTTL == 10*time.Second, "one of three does not know of it, and it is in force:", a.state.Table.Params)
-	equal(t, "10s 1m0s", a.attr("a change of MaxTTL goes on", "MaxTTL")+" "+a.attr("a change of MaxTTL goes on", "raiseTo"))
+	equal(t, "10s 1m0s", a.attr("a change of MaxTTL has come one step further", "MaxTTL")+" "+a.attr("a change of MaxTTL has come one step further", "raiseTo"))
 	names := func() bool { // the nodes are asked in turn, and c does not know of the raise
 		err := outcome()
 		return errors.Is(err, fault.ErrNoQuorum) && strings.Contains(err.Error(), c.addr) && !strings.Contains(err.Error(), a.addr)

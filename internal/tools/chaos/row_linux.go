@@ -418,7 +418,7 @@ func (s *scene) mustBeOne(several, others []string, began time.Time) error {
 	}
 	said := time.Time{}
 	for _, n := range others {
-		for _, text := range []string{"several nodes answer at an entry", "entry taken by another node"} {
+		for _, text := range []string{"several nodes answer at one entry", "entry taken by another node"} {
 			if at, ok := s.logged(n, text, began.Add(-time.Second)); ok && (said.IsZero() || at.Before(said)) {
 				said = at
 			}
