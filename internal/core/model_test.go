@@ -1125,11 +1125,13 @@ func (m *model) judge(t *Table) {
 			continue
 		}
 		// Where lists differ, a roll call may leave one entry out, and what that alone remembers; and
-		// that entry may complete a decision for which too few live.
+		// that entry may complete a decision for which too few live. Nor is one believed that remembers alone, and may have been
+		// dropped since. So most of those must live that are bound in the last decision of o's generation, too.
 		remembers := func(id transport.ID) bool { return m.at(id) != nil && m.accepted(id, o) }
 		remembered := slices.ContainsFunc(t.Bound(), remembers)
 		if len(m.lists) > 1 {
 			remembered = quorum(o.Bound(), func(id transport.ID) bool { return remembers(id) && m.actsBy(id, o) }) &&
+				quorum(m.last(o).Bound(), func(id transport.ID) bool { return m.at(id) != nil }) &&
 				quorum(t.Bound(), func(id transport.ID) bool { return m.actsBy(id, t) })
 		}
 		switch later := t.Stamp.Compare(o.Stamp); {
@@ -1189,6 +1191,16 @@ func (m *model) actsBy(id transport.ID, t *Table) bool {
 	}
 	r := m.at(id).Report()
 	return r.mayLearn(t) || r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll
+}
+
+// last returns the last decision of t's generation.
+func (m *model) last(t *Table) *Table {
+	for _, o := range m.past {
+		if o.Stamp.Roll == t.Stamp.Roll && o.Stamp.Version > t.Stamp.Version {
+			t = o
+		}
+	}
+	return t
 }
 
 // accepted reports whether an incarnation has accepted o.
