@@ -213,6 +213,8 @@ const (
 	wireDowngrade
 	_ // was never used
 	wireResize
+	wireBreak
+	wireFree
 )
 
 func (a *Acquire) fields(c *wire.Codec) {
@@ -406,6 +408,10 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireDowngrade))
 	case Resize:
 		cmd.fields(as(&c, wireResize))
+	case Break:
+		cmd.fields(as(&c, wireBreak))
+	case Free:
+		cmd.fields(as(&c, wireFree))
 	case Tagged:
 		cmd.fields(as(&c, wireTagged))
 		c.Raw(AppendCommand(nil, cmd.Command))
@@ -524,6 +530,14 @@ func readCommand(r *wire.Reader, mayHaveTag bool) Command {
 		cmd = a
 	case wireResize:
 		var a Resize
+		a.fields(&c)
+		cmd = a
+	case wireBreak:
+		var a Break
+		a.fields(&c)
+		cmd = a
+	case wireFree:
+		var a Free
 		a.fields(&c)
 		cmd = a
 	case wireTagged:

@@ -63,6 +63,8 @@ func commands() []Command {
 		Report{Call: least, Key: "k", Kind: Latch, Weight: 1, Capacity: 2}, Report{Call: least, Key: "k", Kind: Barrier, Weight: 1, Capacity: 2, Earlier: Earlier{Token: 1, Known: 1}},
 		Downgrade{Call: least, Key: "k"}, Downgrade{Call: most, Key: text(MaxKey), Token: 1<<64 - 1},
 		Resize{Call: least, Key: "k", From: 1, To: 1}, Resize{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), From: MaxWeight, To: MaxWeight},
+		Break{Call: least, Key: "k"}, Break{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Token: 1<<64 - 1, Why: text(MaxWhy)},
+		Free{Key: "k"}, Free{text(MaxKey), 1<<64 - 1, 1<<64 - 1},
 		Walk{Key: "k"}, Walk{text(MaxKey), 1<<64 - 1},
 	}
 }
@@ -86,7 +88,7 @@ func TestCommandsTravel(t *testing.T) {
 		}
 		all = append(all, b...)
 	}
-	if want := wireArrive + 2; len(kinds) != want { // without those of guests, and with Downgrade and Resize
+	if want := wireArrive + 4; len(kinds) != want { // without those of guests, and with Downgrade, Resize, Break and Free
 		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), want)
 	}
 	r := wire.NewReader(all)
@@ -133,6 +135,8 @@ func TestMalformedCommands(t *testing.T) {
 	waits := fields{wireAcquire, 1, 1, 1, 0, fields{}, 5, "n", "k", 5, 1, 3, false, []byte{}}
 	drop := fields{wireDrop, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7, 8, fields{2}}
 	resize := fields{wireResize, 1, 1, 1, 0, fields{}, 5, "n", "k", 3, 5}
+	breaks := fields{wireBreak, 1, 1, 1, 0, fields{}, 5, "n", "k", 7, "w"}
+	frees := fields{wireFree, "k", 7, 1}
 	proclaims := fields{wireProclaim, 1, 1, 1, 0, fields{}, "k", 7, 1, []byte{}}
 	leads := fields{wireReport, 1, 1, 1, 0, fields{}, 5, "n", "k", 3, 1, 1, []byte{}, earlier, 2}
 	acks := make(fields, MaxAcked+1)
@@ -140,7 +144,7 @@ func TestMalformedCommands(t *testing.T) {
 		acks[i] = 1
 	}
 	long := func(n int) string { return strings.Repeat("x", n) }
-	for _, sound := range []fields{acquire, cancel, release, fix, silent, settle, report, uses, begin, ends, drop, remember, proclaims, leads, runs, with(begin, 9, once), recall, arrive, resize, waits, with(waits, 9, 6), {wireWalk, "k", 1}} {
+	for _, sound := range []fields{acquire, cancel, release, fix, silent, settle, report, uses, begin, ends, drop, remember, proclaims, leads, runs, with(begin, 9, once), recall, arrive, resize, breaks, frees, waits, with(waits, 9, 6), {wireWalk, "k", 1}} {
 		r := wire.NewReader(forge(nil, sound...))
 		if ReadCommand(r); r.End() != nil {
 			t.Fatalf("%v: %v", sound, r.Err())
@@ -253,6 +257,11 @@ func TestMalformedCommands(t *testing.T) {
 		{"a proclamation without a key", forge(nil, with(proclaims, 6, "")...)},
 		{"a proclamation without a sequence", forge(nil, with(proclaims, 8, 0)...)},
 		{"a proclamation that is too long", forge(nil, with(proclaims, 9, make([]byte, MaxValue+1))...)},
+		{"a Break of an empty key", forge(nil, with(breaks, 8, "")...)},
+		{"a Break for a reason that is too long", forge(nil, with(breaks, 10, long(MaxWhy+1))...)},
+		{"a Break for longer than any lease", forge(nil, with(breaks, 6, uint64(MaxDuration)+1)...)},
+		{"request number zero of a Break", forge(nil, with(breaks, 3, 0)...)},
+		{"a Free of an empty key", forge(nil, with(frees, 1, "")...)},
 		{"request number zero of a proclamation", forge(nil, with(proclaims, 3, 0)...)},
 		{"a resize of an empty key", forge(nil, with(resize, 8, "")...)},
 		{"a resize from nothing", forge(nil, with(resize, 9, 0)...)},

@@ -22,6 +22,9 @@ func (t *Table) downgrade(c Downgrade, out []Event) []Event {
 	if r == nil || r.entry.key != c.Key || r.entry.kind != RW {
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
+	if r.broken() {
+		return t.isBroken(s, c.Number, r.token, out)
+	}
 	s.results[c.Number] = result{what: Done}
 	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
 	t.lessen(r, 1)

@@ -78,6 +78,9 @@ func (t *Table) proclaim(c Proclaim, out []Event) []Event {
 	if r == nil || r.entry.key != c.Key || r.entry.kind != Election {
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
+	if r.broken() {
+		return t.isBroken(s, c.Number, r.token, out)
+	}
 	s.results[c.Number] = result{what: Done}
 	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
 	if c.Sequence <= r.sequence {

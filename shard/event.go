@@ -13,14 +13,14 @@ type Event struct {
 	Session SessionID
 	Number  uint64 // of the command that is answered
 
-	Token   uint64        // Granted: the grant's; Skipped, and Done for the End of a pull or the Cancel of what was Skipped: the stamp; Queued and Refused: of one that holds the key, if any does
+	Token   uint64        // Granted, Breached, and Refused with Broke: the grant's; Skipped, and Done for the End of a pull or the Cancel of what was Skipped: the stamp; Queued and Refused: of one that holds the key, if any does
 	Holder  string        // Queued and Refused: the name of that one's node; with InUse: of a user of the resource
 	Ahead   int           // Queued: how many requests are before it (-1: too many to count again); Done for a Carry: how much is unclaimed
 	Entered uint64        // Queued: the revision at which it entered the queue, for a Report; Granted to a guest: see Fingerprint
 	Reason  Reason        // Refused
 	TTL     time.Duration // Opened: of the lease; Fixed: for how long it lasts from now on
 	Quiet   time.Duration // Queued and Refused, and Done for a Carry: for how much longer the table grants nothing; zero: it may grant (P27). Skipped, the first time, of a Run: for how much longer its success is remembered
-	Key     string        // Led
+	Key     string        // Led and Breached
 	// Capacity: of a semaphore. Granted: the one of which it was granted; zero: the one that was asked for. Refused with Capacity: the one that it
 	// has, to a Resize, and to a request that waited; zero: it is not told.
 	Capacity int64
@@ -54,6 +54,8 @@ const (
 	Reheard
 	// The leader of the election Key, or its value, may be another one. It is of no session.
 	Led
+	// The grant of Key that Token names is broken (P49), and Holder is the name of its session's node.
+	Breached
 )
 
 // Answers reports whether the event answers a command.
@@ -75,12 +77,13 @@ const (
 	Quiet                      // a Try, while the table grants nothing yet (P27)
 	InUse                      // an operation that is to run alone, on a resource that is used
 	Failed                     // a Run that has failed as often as its caller allows
+	Broke                      // an operator has broken the grant (P49)
 
-	lastReason = Failed
+	lastReason = Broke
 )
 
 var reasons = [lastReason + 1]string{
-	0: "none", Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind", Late: "late", Quiet: "quiet", InUse: "in use", Failed: "failed",
+	0: "none", Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind", Late: "late", Quiet: "quiet", InUse: "in use", Failed: "failed", Broke: "broken",
 }
 
 func (r Reason) String() string {

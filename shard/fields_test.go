@@ -22,7 +22,8 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireFix: Fix{}, wireClose: Close{},
 		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{}, wireReport: Report{}, wireCalm: Calm{},
 		wireBegin: Begin{}, wireEnd: End{}, wireDrop: Drop{}, wireWalk: Walk{}, wireRemember: Remember{}, wireProclaim: Proclaim{},
-		wireRecall: Recall{}, wireArrive: Arrive{}, wireCarry: Carry{}, wireClaim: Claim{}, wireDowngrade: Downgrade{}, wireResize: Resize{},
+		wireRecall: Recall{}, wireArrive: Arrive{}, wireCarry: Carry{}, wireClaim: Claim{}, wireDowngrade: Downgrade{}, wireResize: Resize{}, wireBreak: Break{},
+		wireFree: Free{},
 	} {
 		if cmd == nil {
 			continue
@@ -171,6 +172,7 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	step(Resize{Call: call("bob", 10), TTL: ttl, Name: "bob", Key: "permits", From: 5, To: 6})
 	step(fix("ann", 4, "permits", token, time.Hour))
 	step(Silent{id("ann"), 3 * time.Second, thisTerm})
+	step(Break{Call: call("bob", 11), TTL: ttl, Name: "bob", Key: "permits", Token: token, Why: "why"})
 	step(lock("eve", 1, "k"))
 	step(read("eve", 4, "k"))
 	table.Step(end("gus", 2, step(update("gus", 1))), nil)

@@ -28,7 +28,7 @@ const carriedOn = 1 << 62
 
 // Carry makes a session the one that carries a guest, and opens its record: it takes over all that an earlier carrier's
 // session had. Done, with the carrier's number, and with how much is unclaimed: how many requests the session took over
-// under whose tags it has sent nothing since, and how many uses that end with it. Refused with Lost: a later carrier's session has a
+// under whose tags it has sent nothing since (those that are broken, which nobody can claim, do not count), and how many uses that end with it. Refused with Lost: a later carrier's session has a
 // record; or Only was asked for, and no session of the guest has one. A session of the same node with a later number is the later carrier.
 //
 // Every other command of a session that carries a guest follows the answer to this one.
@@ -53,7 +53,7 @@ type Tagged struct {
 
 // Claim claims a guest's request without asking for one: see Tagged. It is Granted or Queued. If the request has ended, the
 // answer says how: Done, with the token that it had, Skipped, or Refused. Refused with Lost: there is none, or that is
-// forgotten.
+// forgotten. Refused with Broke: it is broken, and has the token.
 type Claim struct {
 	Call
 	Key string
@@ -132,7 +132,7 @@ func (s *session) givesWay(c Carry) bool {
 // unclaimed counts what the session has taken over, and perhaps does not know of.
 func (s *session) unclaimed() (n int) {
 	for number := range s.requests { // order-free: they are counted
-		if number >= carriedOn {
+		if r := s.requests[number]; number >= carriedOn && !r.broken() {
 			n++
 		}
 	}
@@ -203,6 +203,7 @@ func (t *Table) takeOver(s, was *session, out []Event) []Event {
 		e.by[u.useID] = u
 		u.of(s)
 	}
+	s.takeBreaches(was)
 	was.requests, was.holds, was.uses = nil, nil, nil
 	return t.erase(was, out)
 }
@@ -245,6 +246,9 @@ func (t *Table) reported(s *session, c Report, tag string, out []Event) (place *
 // claim makes a number that of a guest's request, and appends its answer.
 func (t *Table) claim(r *request, number uint64, out []Event) []Event {
 	s := r.session
+	if r.broken() {
+		return t.isBroken(s, number, r.token, out) // and so it is not claimed
+	}
 	t.keepEntry(r.entry)
 	delete(s.requests, r.number)
 	delete(s.results, r.number)

@@ -43,6 +43,10 @@ func (t *Table) checkCommand(cmd Command) {
 		key = c.Key
 	case Resize:
 		key = c.Key
+	case Break:
+		key = c.Key
+	case Free:
+		key = c.Key
 	}
 	id, _ := ClientOf(cmd)
 	if e := t.keys[key]; e != nil {
@@ -125,6 +129,11 @@ func (t *Table) checkResource(e *entry) {
 func (t *Table) checkSession(s *session) {
 	if len(s.holds) > len(s.requests) {
 		panic(fmt.Sprintf("shard: session %v holds what it did not ask for", s.id))
+	}
+	for i, b := range s.broken {
+		if len(s.broken) > MaxBroken || i > 0 && b.Token <= s.broken[i-1].Token || s.misplaced(b) {
+			panic(fmt.Sprintf("shard: session %v: the breach of token %d is out of place", s.id, b.Token))
+		}
 	}
 	if g := s.guest; g != nil && t.guests[g.name] != s {
 		panic(fmt.Sprintf("shard: session %v carries %q, and is not known to", s.id, g.name))

@@ -57,6 +57,7 @@ type Party struct {
 	Sequence uint64 // of an election's leader: that of Value
 	Op       Op     // on a resource or a Once
 	Version  string
+	Broken   bool // of a holder: an operator has broken that, and it is not free yet (P49)
 }
 
 // Remembered is an operation that is remembered as done.
@@ -179,7 +180,7 @@ func (p *page) describe(e *entry) KeyState {
 func (p *page) party(r *request) Party {
 	a := Party{Name: r.session.name, Guest: r.session.guest != nil, Token: r.token, Weight: r.weight}
 	if r.token != 0 {
-		a.Value, a.Sequence = r.value, r.sequence
+		a.Value, a.Sequence, a.Broken = r.value, r.sequence, r.broken()
 	}
 	if r.entry.kind.operates() {
 		a.Op, a.Version = r.op.Op, r.op.Version
@@ -451,6 +452,7 @@ func parties(c *wire.Codec, all *[]Party) {
 		c.Uint(&a.Sequence, anyUint)
 		wire.Number(c, &a.Op, uint64(lastOp))
 		c.String(&a.Version, MaxVersion)
+		c.Bool(&a.Broken)
 		c.End(t)
 	}
 }

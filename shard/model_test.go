@@ -58,6 +58,7 @@ type record struct {
 	minSince uint64
 	seen     []uint64
 	results  []outcome
+	broken   []breach // in the order of their tokens
 }
 
 type outcome struct {
@@ -502,9 +503,13 @@ func (m *model) step(cmd Command) (out []Event) {
 		i := slices.IndexFunc(m.wishes, func(w wish) bool {
 			return w.Session == c.Session && w.Key == c.Key && w.token == c.Token && w.token != 0 && w.op != nil
 		})
+		if i < 0 && !m.holdsAny(c.Session, c.Token) && s.mend(c.Token) {
+			return m.isBroken(s, c.Number, c.Token)
+		}
 		if i < 0 {
 			return m.finish(s, c.Number, refused(c.Session, c.Number, Lost))
 		}
+		s.mend(c.Token)
 		w, e := m.wishes[i], done(c.Session, c.Number)
 		r := m.remembered(c.Key, w.Kind, 1)
 		if c.Failed {
@@ -566,6 +571,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		if c.Target != 0 && !slices.Contains(s.seen, c.Target) {
 			s.seen = append(s.seen, c.Target)
 		}
+		s.broken = slices.DeleteFunc(s.broken, func(b breach) bool { return b.number == c.Target && c.Target != 0 })
 		out = append(out, m.remove(func(w wish) bool { return w.Session == c.Session && w.Number == c.Target })...)
 		e := done(c.Session, c.Number)
 		if i := slices.IndexFunc(s.results, func(o outcome) bool { return o.number == c.Target && o.what == Skipped }); i >= 0 {
@@ -581,9 +587,13 @@ func (m *model) step(cmd Command) (out []Event) {
 		named := func(w wish) bool {
 			return w.Session == c.Session && w.Key == c.Key && w.token == c.Token && w.token != 0
 		}
+		if !m.holdsAny(c.Session, c.Token) && s.mend(c.Token) {
+			return m.finish(s, c.Number, done(c.Session, c.Number))
+		}
 		if !slices.ContainsFunc(m.wishes, named) {
 			return m.finish(s, c.Number, refused(c.Session, c.Number, Lost))
 		}
+		s.mend(c.Token)
 		for _, w := range m.wishes {
 			if named(w) {
 				m.fails(w)
@@ -601,6 +611,9 @@ func (m *model) step(cmd Command) (out []Event) {
 		if !slices.ContainsFunc(m.wishes, named) {
 			return m.finish(s, c.Number, refused(c.Session, c.Number, Lost))
 		}
+		if s.isBroken(c.Token) {
+			return m.isBroken(s, c.Number, c.Token)
+		}
 		s.ttl, s.fixed, s.silent = c.Hold, true, 0
 		return append([]Event{fixed(c.Session, c.Hold)}, m.finish(s, c.Number, done(c.Session, c.Number))...)
 	case Downgrade:
@@ -613,6 +626,9 @@ func (m *model) step(cmd Command) (out []Event) {
 		})
 		if i < 0 {
 			return m.finish(s, c.Number, refused(c.Session, c.Number, Lost))
+		}
+		if s.isBroken(c.Token) {
+			return m.isBroken(s, c.Number, c.Token)
 		}
 		m.wishes[i].Weight = 1
 		return append(m.finish(s, c.Number, done(c.Session, c.Number)), m.grant(c.Key)...)
@@ -697,6 +713,43 @@ func (m *model) step(cmd Command) (out []Event) {
 		}
 		out = append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
 		return append(out, m.grant(c.Key)...)
+	case Break:
+		s, out := m.arrive(c.Call, true, c.TTL, c.Name)
+		if s == nil {
+			return out
+		}
+		held := m.holders(c.Key)
+		i := slices.IndexFunc(held, func(w wish) bool { return w.token == c.Token })
+		switch {
+		case i < 0 && m.settles != 0:
+			return append(out, m.finish(s, c.Number, Event{What: Refused, Session: c.Session, Number: c.Number, Reason: Quiet, Quiet: m.quiet()})...)
+		case i < 0:
+			return append(out, m.finish(s, c.Number, refused(c.Session, c.Number, Lost))...)
+		}
+		h := m.find(held[i].Session)
+		switch {
+		case h.isBroken(c.Token):
+			return append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
+		case len(h.broken) >= MaxBroken:
+			return append(out, m.finish(s, c.Number, refused(c.Session, c.Number, Crowded))...)
+		}
+		h.broken = append(h.broken, breach{Breach{c.Key, c.Token}, held[i].Number})
+		slices.SortFunc(h.broken, func(a, b breach) int { return cmp.Compare(a.Token, b.Token) })
+		for j, o := range h.results {
+			if o.number == held[i].Number {
+				h.results[j] = outcome{o.number, Refused, c.Token, Broke}
+			}
+		}
+		out = append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
+		return append(out, Event{What: Breached, Session: h.id, Key: c.Key, Token: c.Token, Holder: h.name})
+	case Free:
+		held := m.holders(c.Key)
+		i := slices.IndexFunc(held, func(w wish) bool { return w.token == c.Token })
+		if i < 0 || c.Term != m.term || !m.find(held[i].Session).isBroken(c.Token) {
+			return nil
+		}
+		m.fails(held[i])
+		return m.remove(func(w wish) bool { return w.Session == held[i].Session && w.Number == held[i].Number })
 	case Resize:
 		s, out := m.arrive(c.Call, true, c.TTL, c.Name)
 		if s == nil {
@@ -744,6 +797,28 @@ func (m *model) step(cmd Command) (out []Event) {
 		}
 	}
 	return out
+}
+
+// holdsAny reports whether a session holds any key under a token.
+func (m *model) holdsAny(id SessionID, token uint64) bool {
+	return slices.ContainsFunc(m.wishes, func(w wish) bool { return w.Session == id && w.token == token && token != 0 })
+}
+
+func (s *record) isBroken(token uint64) bool {
+	return slices.ContainsFunc(s.broken, func(b breach) bool { return b.Token == token })
+}
+
+// mend forgets a breach, and reports whether there was one.
+func (s *record) mend(token uint64) bool {
+	was := len(s.broken)
+	s.broken = slices.DeleteFunc(s.broken, func(b breach) bool { return b.Token == token })
+	return len(s.broken) < was
+}
+
+// isBroken answers that a grant is broken.
+func (m *model) isBroken(s *record, number, token uint64) []Event {
+	s.results = append(s.results, outcome{number, Refused, token, Broke})
+	return []Event{{What: Refused, Session: s.id, Number: number, Token: token, Reason: Broke}}
 }
 
 // report gives a session the place that it reports.
@@ -812,6 +887,9 @@ func (m *model) report(c Report) []Event {
 	same := func(w wish) bool {
 		return !c.Uses && w.Session == c.Session && w.token == c.Token && w.token != 0 && w.Key == c.Key &&
 			(w.Weight == c.Weight || w.Weight > c.Weight && w.Kind == RW && c.Kind == RW)
+	}
+	if !c.Uses && s.isBroken(c.Token) {
+		return append(out, m.isBroken(s, c.Number, c.Token)...)
 	}
 	if i := slices.IndexFunc(m.wishes, same); i >= 0 {
 		m.wishes[i].Weight = c.Weight
@@ -983,8 +1061,8 @@ func (m *model) dump() string {
 	for _, s := range m.records {
 		slices.Sort(s.seen)
 		slices.SortFunc(s.results, func(a, b outcome) int { return cmp.Compare(a.number, b.number) })
-		fmt.Fprintf(&b, "%v %s ttl %v fixed %v silent %v since %d seen %v results %v\n",
-			s.id, s.name, s.ttl, s.fixed, s.silent, s.minSince, s.seen, s.results)
+		fmt.Fprintf(&b, "%v %s ttl %v fixed %v silent %v since %d seen %v results %v broken %v\n",
+			s.id, s.name, s.ttl, s.fixed, s.silent, s.minSince, s.seen, s.results, append([]breach{}, s.broken...))
 	}
 	keys := []string{}
 	for _, w := range m.wishes {
@@ -1045,8 +1123,8 @@ func (t *Table) dump() string {
 			results = append(results, outcome{n, r.what, r.token, r.refused})
 		}
 		slices.SortFunc(results, func(a, b outcome) int { return cmp.Compare(a.number, b.number) })
-		fmt.Fprintf(&b, "%v %s ttl %v fixed %v silent %v since %d seen %v results %v\n",
-			s.id, s.name, s.ttl, s.fixed, s.silent, s.minSince, seen, results)
+		fmt.Fprintf(&b, "%v %s ttl %v fixed %v silent %v since %d seen %v results %v broken %v\n",
+			s.id, s.name, s.ttl, s.fixed, s.silent, s.minSince, seen, results, append([]breach{}, s.broken...))
 	}
 	keys := []string{}
 	for key := range t.keys {
@@ -1157,6 +1235,9 @@ func (s *script) make(t *Table) Command {
 	key, token := s.held(t, who)
 	if r.IntN(4) == 0 {
 		return s.assemble(c, who)
+	}
+	if r.IntN(12) == 0 {
+		return s.breaks(t, c, who)
 	}
 	if r.IntN(10) == 0 {
 		from, to := pick[int64](r, 2, 3, 3, 4), pick[int64](r, 2, 3, 3, 4, 9)
@@ -1298,6 +1379,10 @@ func (s *script) held(t *Table, who string) (key string, token uint64) {
 	if all == nil || len(all.holds) == 0 || s.rand.IntN(10) == 0 {
 		return pick(s.rand, "a", "b", "s", "t"), s.rand.Uint64N(t.Revision() + 1)
 	}
+	if len(all.broken) > 0 && s.rand.IntN(8) == 0 {
+		b := pick(s.rand, all.broken...)
+		return b.Key, b.Token
+	}
 	tokens := make([]uint64, 0, len(all.holds))
 	for token := range all.holds {
 		tokens = append(tokens, token)
@@ -1305,6 +1390,20 @@ func (s *script) held(t *Table, who string) (key string, token uint64) {
 	slices.Sort(tokens)
 	token = pick(s.rand, tokens...)
 	return all.holds[token].entry.key, token
+}
+
+// breaks draws a Break of what somebody holds, or a Free, and now and then of what nobody holds.
+func (s *script) breaks(t *Table, c Call, who string) Command {
+	holder := pick(s.rand, "ann", "bob", "cid", "dan", "eve")
+	key, token := s.held(t, holder)
+	if h := t.sessions[id(holder)]; h != nil && len(h.broken) > 0 && s.rand.IntN(2) == 0 {
+		b := pick(s.rand, h.broken...)
+		key, token = b.Key, b.Token
+	}
+	if s.rand.IntN(3) == 0 {
+		return Free{key, token, pick(s.rand, s.term, s.term, s.term, s.term-1)}
+	}
+	return Break{Call: c, TTL: ttl, Name: who, Key: key, Token: token}
 }
 
 func TestTableBehavesLikeTheModel(t *testing.T) {
@@ -1344,7 +1443,7 @@ func TestTableBehavesLikeTheModel(t *testing.T) {
 	// A script that never comes to something proves nothing about it.
 	for _, kind := range []string{
 		"Granted", "Queued", "Done", "Skipped", "Opened", "Ended", "Fixed", "Reheard",
-		"Refused 1", "Refused 2", "Refused 3", "Refused 4", "Refused 6", "Refused 7", "Refused 8", "Refused 10", "Refused 11",
+		"Refused 1", "Refused 2", "Refused 3", "Refused 4", "Refused 6", "Refused 7", "Refused 8", "Refused 10", "Refused 11", "Refused 12", "Breached",
 	} {
 		if told[kind] < int(seeds) {
 			t.Errorf("only %d × %s in %d scripts", told[kind], kind, seeds)
@@ -1353,7 +1452,7 @@ func TestTableBehavesLikeTheModel(t *testing.T) {
 }
 
 func kindOf(e Event) string {
-	names := []string{"", "Granted", "Queued", "Done", "Refused", "Skipped", "Opened", "Fixed", "Ended", "Reheard"}
+	names := []string{"", "Granted", "Queued", "Done", "Refused", "Skipped", "Opened", "Fixed", "Ended", "Reheard", "Led", "Breached"}
 	if e.What == Refused {
 		return fmt.Sprintf("Refused %d", e.Reason)
 	}

@@ -102,6 +102,9 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 		return append(out, t.refused(s, c.Number, Late, nil))
 	}
 	t.settles = max(t.settles, c.Quiet)
+	if _, broken := s.breach(c.Token); broken && !c.Uses {
+		return t.isBroken(s, c.Number, c.Token, out)
+	}
 	if r := s.holds[c.Token]; r != nil && !c.Uses && r.entry.key == c.Key && (r.weight == c.Weight || r.weight > c.Weight && !r.entry.differs(c) && c.Kind == RW) {
 		// Its answer was lost, and the client gave it another number; or has begun to downgrade it (P47).
 		t.lessen(r, c.Weight)

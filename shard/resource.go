@@ -292,9 +292,13 @@ func (t *Table) finish(c End, out []Event) []Event {
 		return out
 	}
 	r := s.holds[c.Token]
+	if r == nil && t.mend(s, c.Token) { // it is free already, and has failed
+		return t.isBroken(s, c.Number, c.Token, out)
+	}
 	if r == nil || r.entry.key != c.Key || r.op == nil {
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
+	t.mend(s, c.Token)
 	e, stamp := r.entry, uint64(0)
 	t.keepEntry(e)
 	if !c.Failed {

@@ -23,6 +23,7 @@ type session struct {
 	holds    map[uint64]*request // the granted ones of requests, by token
 	uses     map[*use]bool       // of resources; nil: none yet
 	guest    *guest              // nil: the session is a node's
+	broken   []breach            // grants that an operator has broken (P49), by their tokens
 	peaks    struct{ requests, holds, results int }
 	image
 }
@@ -30,7 +31,7 @@ type session struct {
 // result is how a command ended.
 type result struct {
 	what    EventKind // Granted, Done, Refused or Skipped
-	token   uint64    // a grant's, or the stamp of a use
+	token   uint64    // a grant's, also of one that was broken, or the stamp of a use
 	refused Reason
 }
 

@@ -188,6 +188,7 @@ func (s *session) Fields(c *wire.Codec) {
 		}
 	}
 	c.Check(len(s.results) == len(order), "a result twice")
+	s.breaches(c)
 }
 
 func (s *numbers) fields(c *wire.Codec) {
@@ -404,7 +405,7 @@ const maxImage = 1 << 30
 // Table returns the restored table, once all chunks have been added.
 func (rs *Restore) Table() (*Table, error) {
 	rs.read()
-	if rs.err == nil && (!rs.ended || rs.placeholders != 0 || rs.untagged()) {
+	if rs.err == nil && (!rs.ended || rs.placeholders != 0 || rs.untagged() || rs.t.misbroken()) {
 		rs.err = wire.ErrMalformed
 	}
 	if rs.err != nil {
@@ -465,6 +466,9 @@ func (rs *Restore) record(c *wire.Codec, read *session) {
 	for _, res := range read.results { // order-free: each is judged alone
 		c.Check(res.token <= rs.t.revision, "a result of the future")
 	}
+	for _, b := range read.broken {
+		c.Check(b.Token <= rs.t.revision, "a breach of the future")
+	}
 	s := rs.t.sessions[read.id]
 	switch {
 	case s == nil:
@@ -478,7 +482,7 @@ func (rs *Restore) record(c *wire.Codec, read *session) {
 		}
 	}
 	s.name, s.ttl, s.fixed, s.silent, s.minSince = read.name, read.ttl, read.fixed, read.silent, read.minSince
-	s.seen, s.results = read.seen, read.results
+	s.seen, s.results, s.broken = read.seen, read.results, read.broken
 	rs.taken.records++
 }
 

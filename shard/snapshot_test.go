@@ -324,7 +324,7 @@ func TestMalformedSnapshots(t *testing.T) {
 	none := deleted(1024)
 	head, young := fields{1, 100, none, 0, 0, 0}, fields{1, 100, none, 0, 5, 0}
 	ann := func(change ...any) fields { // position, value
-		f := fields{1, 1, 1, "ann", 5, false, 0, 0, fields{9}, fields{}}
+		f := fields{1, 1, 1, "ann", 5, false, 0, 0, fields{9}, fields{}, fields{}}
 		for i := 0; i < len(change); i += 2 {
 			f[change[i].(int)] = change[i+1]
 		}
@@ -355,6 +355,12 @@ func TestMalformedSnapshots(t *testing.T) {
 		return asks
 	}
 	end := fields{3, 1, 1}
+	breaches := func(n int) (all fields) {
+		for i := range n {
+			all = append(all, fields{"k", i + 1, 1})
+		}
+		return all
+	}
 	operation := fields{0, "1", "u", false, true, 5}
 	runs := fields{1, 1, 1, 1, 7, []byte(nil), 0, false, operation}
 	waits := fields{1, 1, 2, 1, 0, []byte(nil), 0, false, operation}
@@ -398,6 +404,15 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"a result twice", []fields{head, ann(9, fields{1, 3, 0, 0, 1, 3, 0, 0}), {3, 1, 0}}},
 		{"a result of a number that never came", []fields{head, ann(9, fields{10, 3, 0, 0}), {3, 1, 0}}},
 		{"a result with a token of the future", []fields{head, ann(9, fields{1, 1, 101, 0}), {3, 1, 0}}},
+		{"a breach of an empty key", []fields{head, ann(10, fields{fields{"", 7, 1}}), {3, 1, 0}}},
+		{"a breach of no grant", []fields{head, ann(10, fields{fields{"k", 0, 1}}), {3, 1, 0}}},
+		{"a breach of the future", []fields{head, ann(10, fields{fields{"k", 101, 1}}), {3, 1, 0}}},
+		{"a breach of a request that never came", []fields{head, ann(10, fields{fields{"k", 7, 10}}), {3, 1, 0}}},
+		{"a breach twice", []fields{head, ann(10, fields{fields{"k", 7, 1}, fields{"j", 7, 2}}), {3, 1, 0}}},
+		{"a breach with a field too many", []fields{head, ann(10, fields{fields{"k", 7, 1, 1}}), {3, 1, 0}}},
+		{"a breach of another key", []fields{head, ann(10, fields{fields{"k", 7, 1}}), key(1, 3, ask(1, 1, 7)), end}},
+		{"a breach of another request", []fields{head, key(1, 3, ask(1, 1, 7)), ann(10, fields{fields{"a", 7, 2}}), end}},
+		{"more breaches than there may be", []fields{head, ann(10, breaches(MaxBroken+1)), {3, 1, 0}}},
 		{"an empty key", []fields{head, ann(), {2, "", 1, 3, 7, fields{}, fields{ask(1, 1, 7)}}, end}},
 		{"a key that is too long", []fields{head, ann(), {2, string(make([]byte, MaxKey+1)), 1, 3, 7, fields{}, fields{ask(1, 1, 7)}}, end}},
 		{"a key twice", []fields{head, ann(), key(1, 3, ask(1, 1, 7)), key(1, 3, ask(2, 1, 8)), {3, 1, 2}}},
@@ -468,6 +483,8 @@ func TestMalformedSnapshots(t *testing.T) {
 		{head, {3, 0, 0}},
 		{head, ann(8, fields{9, 12, 12, 14, 17}, 9, fields{1, 1, 7, 0, 12, 4, 0, 1}), key(1, 3, ask(1, 1, 7), ask(14, 3, 0)), end},
 		{head, key(0, uint64(Whole), ask(1, 1, 7)), ann(), end},
+		{head, key(1, 3, ask(1, 1, 7)), ann(10, fields{fields{"z", 6, 0}, fields{"a", 7, 1}, fields{"b", 8, 2}}), end},
+		{head, ann(10, breaches(MaxBroken)), {3, 1, 0}},
 		{head, ann(8, fields{MaxWaiters + 2}), key(1, 1, waiting(MaxWaiters)...), end},
 		{head, ann(), former(fields{5, 4}, 3, changed(ask(1, 5, 7), 4, 7, 7, false), ask(2, 1, 0)), end},
 		{head, ann(), former(fields{5}, 3, append(ask(1, 4, 7), 5), ask(2, 1, 0)), end},

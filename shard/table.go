@@ -93,6 +93,7 @@ const (
 	Renamed                           // it belongs to another session now, or has another number (P42)
 	Lessened                          // it holds no more than Weight of the key now (P47)
 	Resized                           // the key has another capacity, by this command
+	BrokenUp                          // it holds the key, and an operator has broken that (P49)
 )
 
 // report calls the observer, if there is one.
@@ -245,6 +246,10 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.downgrade(cmd, out)
 	case Resize:
 		out = t.resize(cmd, out)
+	case Break:
+		out = t.breaks(cmd, out)
+	case Free:
+		out = t.free(cmd, out)
 	case Tagged:
 		switch c := cmd.Command.(type) {
 		case Acquire:
@@ -430,6 +435,9 @@ func (t *Table) cancel(c Cancel, out []Event) []Event {
 		return out
 	}
 	s.seen.add(c.Target) // if it is still under way, it comes too late
+	if i := slices.IndexFunc(s.broken, func(b breach) bool { return b.number == c.Target && c.Target != 0 }); i >= 0 {
+		t.mend(s, s.broken[i].Token)
+	}
 	if r := s.requests[c.Target]; r != nil {
 		out = t.drop(r, out)
 	}
@@ -448,9 +456,14 @@ func (t *Table) release(c Release, out []Event) []Event {
 		return out
 	}
 	r := s.holds[c.Token]
+	if r == nil && t.mend(s, c.Token) { // it is free already
+		s.results[c.Number] = result{what: Done}
+		return append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	}
 	if r == nil || r.entry.key != c.Key {
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
+	t.mend(s, c.Token)
 	s.results[c.Number] = result{what: Done}
 	s.ended(r, result{what: Done, token: r.token})
 	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
@@ -466,6 +479,9 @@ func (t *Table) fix(c Fix, out []Event) []Event {
 	r := s.holds[c.Token]
 	if r == nil || r.entry.key != c.Key || s.guest != nil {
 		return append(out, t.refused(s, c.Number, Lost, nil))
+	}
+	if r.broken() {
+		return t.isBroken(s, c.Number, r.token, out)
 	}
 	s.ttl, s.fixed = c.Hold, true
 	s.silent = 0

@@ -257,6 +257,12 @@ func (m *Answer) Fields(c *wire.Codec) {
 		c.End(t)
 	}
 	c.Bool(&m.More)
+	if n := c.Array(len(m.Broken), shard.MaxBroken); c.Reads() && n > 0 {
+		m.Broken = make([]shard.Breach, n)
+	}
+	for i := range m.Broken {
+		m.Broken[i].Fields(c)
+	}
 	m.Leadership.Fields(c)
 }
 

@@ -119,6 +119,8 @@ func CommandName(cmd shard.Command) string {
 		return "arrive " + c.Key
 	case shard.Resize:
 		return "resize " + c.Key
+	case shard.Break:
+		return fmt.Sprintf("break %s token %d", c.Key, c.Token)
 	case shard.Recall:
 		return "recall " + c.Key
 	case shard.Report:
@@ -159,7 +161,7 @@ func resultName(e *shard.Event, request string) string {
 // past has the word for a command that was carried out.
 var past = map[string]string{
 	"end": "ended", "fail": "failed", "drop": "dropped", "proclaim": "proclaimed", "unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed",
-	"downgrade": "downgraded", "arrive": "arrived", "recall": "recalled", "carry": "carried", "resize": "resized",
+	"downgrade": "downgraded", "arrive": "arrived", "recall": "recalled", "carry": "carried", "resize": "resized", "break": "broken",
 }
 
 func raftName(m *raftpb.Message) string {

@@ -92,13 +92,13 @@ func requests() []sample {
 	cursor := []any{3, 91, 92, 93, true, 94, 95, 96, "m", "l"}
 	known := shard.KeyState{
 		Key: "k", Used: true, Kind: shard.Resource, Capacity: 2, Taken: 1, Failures: 3, Holding: 4, Waiting: 5, Using: 6, Arrived: 7,
-		Holders: []shard.Party{{Name: "n", Guest: true, Token: 98, Weight: 1, Value: []byte("v"), Sequence: 2, Op: shard.Delete, Version: "1"}},
+		Holders: []shard.Party{{Name: "n", Guest: true, Token: 98, Weight: 1, Value: []byte("v"), Sequence: 2, Op: shard.Delete, Version: "1", Broken: true}},
 		Waiters: []shard.Party{{Name: "o", Weight: 1}}, Users: []shard.Ref{{User: "u", Durable: true, Stamp: 97}}, Arrivals: []string{"w"},
 		Done: []shard.Remembered{{Op: shard.Update, Version: "2", Remains: time.Minute}},
 	}
 	state := message.State{State: replica.State{Ref: 8, Revision: 99, Page: shard.Page{Keys: []shard.KeyState{known}, Quiet: time.Second, Next: after, More: true, Again: true}}, Leadership: by}
 	party := func(p shard.Party) []any {
-		return []any{p.Name, p.Guest, p.Token, p.Weight, append([]byte{}, p.Value...), p.Sequence, int(p.Op), p.Version}
+		return []any{p.Name, p.Guest, p.Token, p.Weight, append([]byte{}, p.Value...), p.Sequence, int(p.Op), p.Version, p.Broken}
 	}
 	states := []any{
 		"k", true, int(shard.Resource), 2, 1, 3, 4, 5, 6, 7, []any{party(known.Holders[0])}, []any{party(known.Waiters[0])},
@@ -143,7 +143,7 @@ func renewals() []sample {
 	}
 
 	many := shard.Event{Session: shard.SessionID{Number: 3}, Number: 5, What: shard.Queued, Ahead: -1}
-	answer := message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 3}, Ref: 8, Alive: true, Revision: 99, Results: []shard.Event{result, many}, More: true}, Leadership: by}
+	answer := message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 3}, Ref: 8, Alive: true, Revision: 99, Results: []shard.Event{result, many}, More: true, Broken: []shard.Breach{{Key: "k", Token: 98}, {Key: "l", Token: 99}}}, Leadership: by}
 	empty := message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 3}, Ref: 8, Alive: true, Revision: 99}, Leadership: by}
 	dead := message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 3}, Ref: 8, Revision: 99}, Leadership: by}
 	answers := func(a message.Answer) []any {
@@ -151,7 +151,11 @@ func renewals() []sample {
 		for _, r := range a.Results {
 			results = append(results, onWire(r))
 		}
-		return []any{a.Session.Number, a.Ref, a.Alive, a.Revision, results, a.More, leads(a.Leadership)}
+		broken := []any{}
+		for _, b := range a.Broken {
+			broken = append(broken, []any{b.Key, b.Token})
+		}
+		return []any{a.Session.Number, a.Ref, a.Alive, a.Revision, results, a.More, broken, leads(a.Leadership)}
 	}
 	return []sample{
 		{"renewal", 11, &renewal, orphans()},

@@ -33,6 +33,7 @@ type leadership struct {
 	bequest    bequest       // the hand-over that has begun
 	offers     offers        // offers of leadership
 	comparison comparison    // the voters' tables
+	breaches   breaches      // broken grants
 }
 
 // tableTime returns the table's time.
@@ -136,6 +137,8 @@ type Answer struct {
 	Revision uint64        // of the table; "unknown" says nothing of a record that was opened later (P13)
 	Results  []shard.Event // what the session was told and has not acknowledged: see Table.Results
 	More     bool          // there is more behind the last of them
+	// Broken are the breaches of the session (P49). Of an Answer that nobody asked for, with Ref zero, nothing else counts.
+	Broken []shard.Breach
 }
 
 // maxResults is how many results one answer repeats.
@@ -359,6 +362,7 @@ func (r *Replica) answer(q Renewal, out *Output) {
 	results, more := r.table.Results(q.Session, most, q.After)
 	out.Answers = append(out.Answers, Answer{
 		Session: q.Session, Ref: q.Ref, Alive: r.table.Has(q.Session), Revision: r.table.Revision(), Results: results, More: more,
+		Broken: r.table.Breaches(q.Session),
 	})
 }
 
@@ -378,13 +382,14 @@ func (r *Replica) becomeLeader(out *Output) {
 	r.leading = leadership{
 		serving: true, began: r.now, base: r.table.Now(), timeAt: r.now,
 		leases: newLeases(r.cfg.Watch), reads: newReads(), contacts: newContacts(), observers: newObservers(r.table.Settles() != 0),
-		learners: make(learners), comparison: comparison{words: make(map[uint64]checksum)},
+		learners: make(learners), comparison: comparison{words: make(map[uint64]checksum)}, breaches: newBreaches(),
 	}
 	r.leading.reads.sign = true // how late are the others? The owner may be one of them
 	r.farewells.restart()
 	for _, s := range r.table.Leases() {
 		r.leading.leases.inherit(s, r.now, r.cfg.Rho)
 	}
+	r.inheritBreaches(out)
 	out.Serving = true
 	r.tell(env.Served{Serving: true})
 	r.log.Debug("became leader", "term", r.term, "revision", r.table.Revision())
@@ -413,6 +418,8 @@ func (r *Replica) note(events []shard.Event, out *Output) {
 			ls.refused(e.Session, e.Number, record.TTL)
 		case shard.Fixed:
 			ls.fix(e.Session, r.now, e.TTL)
+		case shard.Breached:
+			r.broken(shard.Breach{Key: e.Key, Token: e.Token}, e.Session, out)
 		case shard.Led:
 			r.leading.observers.changed(e.Key)
 		case shard.Reheard:

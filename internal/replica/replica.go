@@ -444,6 +444,9 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 	}
 	r.dirty = false
 	r.bequeath()
+	if r.Serving() {
+		r.reviewBreaches(out)
+	}
 	r.propose()
 	r.serve(out)
 	r.readIndex()
@@ -624,6 +627,7 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) error {
 		// Only the leader that appended the entry, in its term, tells what comes of it. An older
 		// entry's client asks again, and gets its answer from a confirmed leader (P6).
 		if r.Serving() {
+			r.logBreak(cmd, told)
 			r.note(told, out)
 		} else {
 			out.Events = out.Events[:before]
