@@ -134,7 +134,7 @@ func (l *Leadership) lead(ctx context.Context, fn func(context.Context, *Leaders
 		stop()
 		cancel(nil)
 		resignErr := l.Resign(ctx)
-		lost = resignErr == ErrLost
+		lost = errors.Is(resignErr, ErrLost)
 		if err == nil {
 			err = resignErr
 		} else if resignErr != nil && !errors.Is(err, resignErr) {

@@ -90,6 +90,12 @@ var (
 	// ErrLost: the lease ended before Unlock, for example while this node was cut off.
 	// Another caller may hold the key by now.
 	ErrLost = fault.ErrLost
+	// ErrBroken: an operator has broken the lock: see [Node.Break]. It is an ErrLost, too, for errors.Is.
+	ErrBroken = fault.ErrBroken
+	// ErrNotHeld: nobody holds the key under the token that Break names.
+	ErrNotHeld = fault.ErrNotHeld
+	// ErrTooManyBroken: 64 grants of the holder's session are broken, and not given back: see [Node.Break].
+	ErrTooManyBroken = fault.ErrTooManyBroken
 	// ErrUnconfirmed: the release was sent, and no answer came. The node keeps retrying, also
 	// with each renewal of the session, until the release is confirmed or the lease has ended.
 	// The key is free at the latest when the lease ends: soon after the lock's Deadline or, if

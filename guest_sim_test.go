@@ -338,12 +338,12 @@ func TestAGuestNamesWhatItHolds(t *testing.T) {
 		if a := looks(); a.State != visit.None || a.Lease != 0 {
 			t.Errorf("it is told %+v", a)
 		}
-		if _, lease, err := d.Renew(ctx, "gus", nil); err != nil || lease != 0 {
+		if _, lease, _, err := d.Renew(ctx, "gus", nil); err != nil || lease != 0 {
 			t.Errorf("it does not say what it holds, and is told a lease of %v, %v", lease, err)
 		}
 		held := lock
 		held.Held = token
-		if all, lease, err := d.Renew(ctx, "gus", []client.Request{held}); err != nil || lease == 0 || all[0].State != visit.Running || all[0].Token != token {
+		if all, lease, _, err := d.Renew(ctx, "gus", []client.Request{held}); err != nil || lease == 0 || all[0].State != visit.Running || all[0].Token != token {
 			t.Errorf("it says what it holds, and is told %+v, %v, %v", all, lease, err)
 		}
 		if a := looks(); a.State != visit.Running || a.Lease == 0 {
@@ -410,7 +410,7 @@ func TestLeavingGivesNothingBack(t *testing.T) {
 	w, lock, token := visitedClients(t, 30)
 	w.at("y", func(ctx context.Context, n *mesh.Node) {
 		d := visit.New(bridge.NodeOf(n), visit.Config{TTL: func() (time.Duration, error) { return w.ttl, nil }, WithTimeout: simulate.WithTimeout})
-		_, _, err := d.Renew(ctx, "gus", nil) // it comes here
+		_, _, _, err := d.Renew(ctx, "gus", nil) // it comes here
 		w.check(err)
 		asked := simulate.Go(ctx, "asks", func(ctx context.Context) {
 			if a, err := d.Ask(ctx, "gus", visit.Request{Request: lock, Wait: time.Second}); err != nil || a.State != visit.Running || a.Token != token {

@@ -78,6 +78,7 @@ type KeyHolder struct {
 	Sequence  uint64 `json:"sequence"`            // how many values that leader has proclaimed
 	Operation string `json:"operation,omitempty"` // on a resource or of Once: pull, update, delete or run
 	Version   string `json:"version,omitempty"`
+	Broken    bool   `json:"broken,omitempty"` // an operator has broken it, and it is not free yet: see Node.Break
 }
 
 // KeyWaiter is one that waits for a key.
@@ -209,7 +210,7 @@ func newKeyState(seen node.Sight) KeyState {
 	k.Holding, k.Waiting, k.Using, k.Arrived = seen.Holding, seen.Waiting, seen.Using, seen.Arrived
 	k.Arrivals, k.Failures = seen.Arrivals, seen.Failures
 	for _, p := range seen.Holders {
-		h := KeyHolder{Token: p.Token, Value: slices.Clone(p.Value), Sequence: p.Sequence}
+		h := KeyHolder{Token: p.Token, Value: slices.Clone(p.Value), Sequence: p.Sequence, Broken: p.Broken}
 		h.Node, h.Guest = names(p)
 		h.Permits, h.Shared = portion(seen.Kind, p.Weight)
 		h.Operation, h.Version = operationOf(seen.Kind, p)

@@ -45,7 +45,7 @@ type handle struct {
 
 	mu       sync.Mutex
 	armed    bool  // the hold will call end
-	ended    error // ErrLost or ErrClosed; nil while the handle is held
+	ended    error // ErrLost, ErrBroken or ErrClosed; nil while the handle is held
 	unlocked bool
 	last     bool   // this handle's Unlock released the grant
 	result   error  // what Unlock returns if it was not the last
@@ -109,7 +109,7 @@ func (l *Lock) Deadline() time.Time {
 }
 
 // Err returns nil while the lock is held, by the clock at this call: call it right before
-// a write. Afterwards it returns ErrLost, or ErrClosed if Unlock or the session's Close ended it.
+// a write. Afterwards it returns ErrLost, or ErrBroken if an operator has broken it ([Node.Break]), or ErrClosed if Unlock or the session's Close ended it.
 func (l *Lock) Err() error {
 	h := l.of()
 	err := h.grant.err()
@@ -122,7 +122,7 @@ func (l *Lock) Err() error {
 }
 
 // Context returns a context that ends with the hold. Its Err is context.Canceled then, as that of any context that is
-// cancelled; [context.Cause] says why: ErrLost if the lock was lost, and context.Canceled after Unlock or the session's
+// cancelled; [context.Cause] says why: ErrLost if the lock was lost, ErrBroken if it was broken, and context.Canceled after Unlock or the session's
 // Close. So code below the lock returns or logs context.Cause(ctx), not ctx.Err(). The context carries the values of
 // the one that the lock was acquired with, but does not end with that one.
 func (l *Lock) Context() context.Context {
@@ -147,7 +147,7 @@ func (l *Lock) Context() context.Context {
 }
 
 // WithContext returns a context that is derived from parent and also ends with the hold. [context.Cause] says which
-// of the two ended it: ErrLost if the lock was lost; see Context. If parent is nil, the context has already ended, with the cause ErrInvalidOption.
+// of the two ended it: ErrLost if the lock was lost, ErrBroken if it was broken; see Context. If parent is nil, the context has already ended, with the cause ErrInvalidOption.
 func (l *Lock) WithContext(parent context.Context) context.Context {
 	if parent == nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -177,7 +177,7 @@ func (l *Lock) WithContext(parent context.Context) context.Context {
 	return ctx
 }
 
-// Lost returns a channel that is closed when the lease ends before Unlock. Unlock does not
+// Lost returns a channel that is closed when the lease ends before Unlock, or the lock is broken. Unlock does not
 // close it.
 func (l *Lock) Lost() <-chan struct{} {
 	h := l.of()
@@ -186,7 +186,7 @@ func (l *Lock) Lost() <-chan struct{} {
 	defer h.mu.Unlock()
 	if h.lost == nil {
 		h.lost = make(chan struct{})
-		if h.ended == ErrLost {
+		if errors.Is(h.ended, ErrLost) {
 			close(h.lost)
 		}
 	}
@@ -228,6 +228,7 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 //   - nil when the key is released; also where it is not the last Unlock of a lock that was entered several times: then the key
 //     is still held
 //   - ErrLost if the lease or the node had ended before
+//   - ErrBroken if an operator has broken the lock; the release is sent all the same
 //   - ErrUnconfirmed if the wait or the node ended first. The key is free at the latest when
 //     the lease ends: soon after Deadline or, if an Extend was not answered, after the later
 //     of the old and the new end
@@ -294,7 +295,10 @@ func (h *handle) arm() {
 // end ends the handle and its contexts. Only the first call has an effect.
 func (h *handle) end(cause error) {
 	ended := ErrClosed
-	if errors.Is(cause, ErrLost) {
+	switch {
+	case errors.Is(cause, ErrBroken):
+		ended = ErrBroken
+	case errors.Is(cause, ErrLost):
 		ended = ErrLost
 	}
 	h.mu.Lock()
@@ -303,7 +307,7 @@ func (h *handle) end(cause error) {
 		return
 	}
 	h.ended = ended
-	if h.lost != nil && ended == ErrLost {
+	if h.lost != nil && errors.Is(ended, ErrLost) {
 		close(h.lost)
 	}
 	cancel, all, stop := h.cancel, h.derived, h.stop
@@ -322,8 +326,8 @@ func (h *handle) end(cause error) {
 
 // causeOf returns the cause that contexts end with.
 func causeOf(ended error) error {
-	if ended == ErrLost {
-		return ErrLost
+	if errors.Is(ended, ErrLost) {
+		return ended
 	}
 	return context.Canceled
 }

@@ -252,9 +252,9 @@ func (s *LockSet) Err() error {
 		err = ErrClosed
 	}
 	for _, l := range s.of() {
-		if e := l.Err(); e == ErrLost || err == nil {
+		if e := l.Err(); errors.Is(e, ErrLost) || err == nil {
 			err = e
-			if e == ErrLost {
+			if errors.Is(e, ErrLost) {
 				break
 			}
 		}

@@ -39,6 +39,7 @@ type Stats struct {
 	Grants   uint64 // of these calls, the number that returned a lock, an operation or a use
 	Releases uint64 // confirmed releases, and ends of operations
 	Losses   uint64 // locks, operations and uses whose lease ended before Unlock, except those that reached the end of their MaxHold
+	Broken   uint64 // locks, operations and the like that operators have broken: see Node.Break
 	Retries  uint64 // commands that were sent again
 	Renewals uint64 // lease renewals that were sent
 	Entries  uint64 // log entries with commands that this node appended as a leader

@@ -206,11 +206,11 @@ func (h *handler) renew(ctx context.Context, q renewing) (any, *Error) {
 	if bad != nil {
 		return nil, bad
 	}
-	all, lease, err := h.desk.Renew(ctx, q.NodeID, asks)
+	all, lease, broken, err := h.desk.Renew(ctx, q.NodeID, asks)
 	if err != nil {
-		return nil, refusal(err, &visit.Answer{Lease: lease})
+		return nil, refusal(err, &visit.Answer{Lease: lease, Broken: broken})
 	}
-	answer := Renewal{LeaseMS: milliseconds(lease)}
+	answer := Renewal{LeaseMS: milliseconds(lease), Broken: brokenOf(broken)}
 	for _, a := range all {
 		answer.Locks = append(answer.Locks, stateOf(a))
 	}
@@ -288,17 +288,25 @@ func stateOf(a visit.Answer) State {
 	names := [...]string{visit.None: "none", visit.Waiting: "waiting", visit.Running: "running", visit.Done: "done"}
 	return State{
 		State: names[a.State], Acquired: a.State == visit.Running, Skip: a.Skipped, Token: a.Token,
-		Ahead: a.Ahead, Holder: a.Holder, LeaseMS: milliseconds(a.Lease),
+		Ahead: a.Ahead, Holder: a.Holder, LeaseMS: milliseconds(a.Lease), Broken: brokenOf(a.Broken),
 	}
 }
 
 // refusal is an error of the desk as a guest reads it.
 func refusal(err error, a *visit.Answer) *Error {
 	e := failure(err)
+	e.Broken = brokenOf(a.Broken)
 	if e.LeaseMS = milliseconds(a.Lease); e.Code == CodeInUse {
 		e.Users = refsOf(a.Users)
 	}
 	return e
+}
+
+func brokenOf(all []shard.Breach) (broken []Broken) {
+	for _, b := range all {
+		broken = append(broken, Broken{b.Key, b.Token})
+	}
+	return broken
 }
 
 func leaving() *Error {
@@ -320,6 +328,8 @@ func failure(err error) *Error {
 		code = CodeCrowded
 	case errors.Is(err, mesh.ErrClosed), errors.Is(err, mesh.ErrLeft):
 		code = CodeLeaving
+	case errors.Is(err, mesh.ErrBroken):
+		code, status = CodeBroken, http.StatusForbidden
 	case errors.Is(err, mesh.ErrLost):
 		code, status = CodeLost, http.StatusForbidden
 	case errors.Is(err, visit.ErrNotLocked):

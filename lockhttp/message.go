@@ -46,12 +46,21 @@ type State struct {
 	Ahead    int    `json:"ahead,omitempty"`  // waiting: how many are before it, as far as known; -1: many
 	Holder   string `json:"holder,omitempty"` // waiting: a name of one that holds it
 	LeaseMS  int64  `json:"lease_ms"`         // zero: an earlier lease goes on as it was
+
+	Broken []Broken `json:"broken,omitempty"` // what an operator has broken, and the guest has not given back: there is no lease_ms meanwhile
+}
+
+// Broken is something that a guest has had until an operator broke it: see mesh.Node.Break.
+type Broken struct {
+	ResourceID string `json:"resource_id"`
+	Token      uint64 `json:"token"`
 }
 
 // Renewal is the answer to a POST /renew.
 type Renewal struct {
-	LeaseMS int64   `json:"lease_ms"`
-	Locks   []State `json:"locks,omitempty"` // as they were asked about; "none": lost
+	LeaseMS int64    `json:"lease_ms"`
+	Locks   []State  `json:"locks,omitempty"` // as they were asked about; "none": lost
+	Broken  []Broken `json:"broken,omitempty"`
 }
 
 // Ref is a user of a resource.
@@ -74,6 +83,8 @@ type Error struct {
 	Message string `json:"error"`
 	Users   []Ref  `json:"users,omitempty"` // in_use
 	LeaseMS int64  `json:"lease_ms,omitempty"`
+
+	Broken []Broken `json:"broken,omitempty"`
 }
 
 // Error implements error.
@@ -85,6 +96,7 @@ const (
 	CodeNotLocked = "not_locked"
 	CodeNotHolder = "not_holder"
 	CodeLost      = "lost"
+	CodeBroken    = "broken"
 	CodeInUse     = "in_use"
 	CodeMismatch  = "mismatch"
 	CodeRunning   = "running"

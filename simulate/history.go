@@ -185,6 +185,11 @@ func (p *process) Resizes(node transport.ID, key string, from, to int64) {
 	p.world.history.checks.Resizes(key, from, to)
 }
 
+// Breaks implements env.Clients.
+func (p *process) Breaks(_ transport.ID, key string, token uint64) {
+	p.world.history.checks.Breaks(key, token)
+}
+
 // hostOf returns the host that a node lives on, or lived on.
 func (w *World) hostOf(node transport.ID) string { return check.HostOf(judged{w}, node) }
 

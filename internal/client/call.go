@@ -11,7 +11,7 @@ import (
 type Kind uint8
 
 // The kinds of calls. A caller makes a Lock, an Unlock, a Fix, a Drop, an Ask, a Proclaim, an Arrive, a Carry, a Hear,
-// a Confirm, a Downgrade or a Resize.
+// a Confirm, a Downgrade, a Resize, a Break or a Waive.
 const (
 	Lock      Kind = iota // wait for a key
 	Cancel                // undo a Lock whose caller has given up
@@ -30,6 +30,8 @@ const (
 	Confirm               // a Hear that waits until the guest's home shard, and others, confirm what was known before it
 	Downgrade             // make a writer's hold a reader's (P47)
 	Resize                // change a semaphore's capacity (P38)
+	Break                 // break a grant, for an operator (P49)
+	Waive                 // give a broken grant back of which there is no hold
 )
 
 // Call is one command on its way to a shard and back. A caller fills in the first part, hands the
@@ -37,11 +39,13 @@ const (
 type Call struct {
 	Kind    Kind
 	Shard   int
-	Session *Session          // of a Lock, a Drop, an Arrive, a Remember, a Recall, a Hear and a Confirm, and of a Carry that a caller made
+	Session *Session          // of a Lock, a Break, a Drop, an Arrive, a Remember, a Recall, a Hear and a Confirm, and of a Carry that a caller made
 	Request Request           // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key, and Elects; of a Proclaim: its Value
 	Inspect *shard.Inspection // of an Ask what is known of keys
 	Arrival shard.Memory      // of an Arrive: the latch, who arrives, and for how long that is remembered
 	From    int64             // of a Resize: what the capacity is to be before; its Request has the key, and the Capacity that it is to be
+	Grant   uint64            // of a Break and a Waive: the token; its Request has the key
+	Why     string            // of a Break: for logs
 	Length  time.Duration     // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
 	Hold    *Hold             // of an Unlock, a Fix, a Proclaim and a Downgrade; the result of a Lock
 	Failed  bool              // of the Unlock of an operation: it failed

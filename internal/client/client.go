@@ -413,6 +413,10 @@ func (c *Client) start(call *Call) {
 		s.arrive(call)
 	case Resize:
 		s.resize(call)
+	case Break:
+		s.breaks(call)
+	case Waive:
+		s.waive(call)
 	case Ask:
 		s.ask(call)
 	case Proclaim:

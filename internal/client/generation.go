@@ -55,6 +55,7 @@ func (l *lease) goOver() {
 		l.begun = false // nothing is believed in, and its record is no older than what is sent from now on
 	}
 	l.since, l.opened, l.acks, l.reports = 0, neverShown, nil, 0
+	l.unheard, l.breachesAt = nil, 0
 	l.complete, l.carried = l.complete || l.carried, false
 	l.asked, l.after, l.attempt, l.jumps = nil, 0, 0, 0
 	for _, u := range l.uses { // order-free: each alone
@@ -82,7 +83,7 @@ func (l *lease) goOver() {
 			l.remove(c) // it is told anew
 		case c.Kind == Recall && l.client.now >= c.memory.until:
 			l.confirmed(c, nil)
-		case c.Kind == Recall || c.Kind == Arrive || c.Kind == Resize:
+		case c.Kind == Recall || c.Kind == Arrive || c.Kind == Resize || c.Kind == Break:
 			c.askAgain()
 		case c.Kind == Drop:
 			c.goOverDrop()
@@ -105,7 +106,7 @@ func (l *lease) goOver() {
 	reported := make(map[*use]bool)
 	for _, h := range slices.Clone(l.holds) {
 		switch {
-		case h.use == nil && h.Err() != nil:
+		case h.use == nil && (h.Err() != nil || h.broken):
 			h.unreported = true
 			l.forget(h)
 			continue

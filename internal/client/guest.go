@@ -328,9 +328,10 @@ func (l *lease) silent() bool { return l.ofGuest() && l.session.heard <= l.from 
 func (c *Client) UnsureUntil(s *Session) time.Duration { return s.unsure }
 
 // LeaseOf returns for how long a guest may believe in all that its session holds, and in its places in queues: by a clock that may be
-// slow, where this node's is fast (P1). Zero: the session has ended, or is about to be renewed for a shorter time than before.
+// slow, where this node's is fast (P1). Zero: the session has ended, or is about to be renewed for a shorter time than before; or an operator has
+// broken what the guest may believe in.
 func (c *Client) LeaseOf(s *Session, now time.Duration) time.Duration {
-	if s.Err() != nil {
+	if s.Err() != nil || len(c.Owes(s, now)) > 0 {
 		return 0
 	}
 	left := s.TTL

@@ -35,6 +35,9 @@ type Hold struct {
 
 	sequence uint64 // of the last Proclaim
 
+	broken   bool          // an operator has broken it
+	brokenAt time.Duration // when that was heard
+
 	unreported bool // its belief was over when the shard's generation changed
 	vague      bool // a guest has claimed it, and request may not be what it is
 
@@ -71,7 +74,7 @@ func (h *Hold) User() string {
 // Fixed reports whether the hold is of fixed length (P7).
 func (h *Hold) Fixed() bool { return h.fixed }
 
-// Err returns why the belief was ended: ErrLost or ErrClosed; nil while it lasts. It does not
+// Err returns why the belief was ended: ErrLost, ErrBroken or ErrClosed; nil while it lasts. It does not
 // look at the clock.
 func (h *Hold) Err() error {
 	h.mu.Lock()

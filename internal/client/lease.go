@@ -45,6 +45,9 @@ type lease struct {
 	uses      map[useID]*use   // of resources; nil: none yet
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them
 
+	unheard    []shard.Breach // broken grants of which nothing else was heard
+	breachesAt uint64         // at this revision
+
 	due     time.Duration // when a Tick is to come to it: see wakes
 	renewAt time.Duration // when the next renewal is due
 	refs    uint64        // of the last renewal
@@ -189,6 +192,10 @@ func (l *lease) granted(c *Call, token, fingerprint uint64) {
 	if c.fixing {
 		return // a repeated Granted
 	}
+	if l.isBroken(c.Request.Key, token) {
+		l.brokenUnheard(c, token)
+		return
+	}
 	if c.entered == 0 {
 		c.entered = token // it never waited: its place is where it was granted
 	}
@@ -278,8 +285,10 @@ func (l *lease) confirmed(c *Call, err error) {
 	case Cancel:
 		l.cancelled(c)
 		l.client.finish(c, err)
-	case Drop, Proclaim, Downgrade, Resize:
+	case Drop, Proclaim, Downgrade, Resize, Waive:
 		l.client.finish(c, err)
+	case Break:
+		l.client.finish(c, errorOfBreak(err))
 	case Recall:
 		if err != nil {
 			err = c.unanswered(err) // the key is something else by now
@@ -319,7 +328,7 @@ func (l *lease) closed() {
 			l.client.finish(c, nil)
 		case c.Kind == Proclaim || c.Kind == Downgrade:
 			l.client.finish(c, fault.ErrClosed)
-		case c.Kind == Recall || c.Kind == Arrive || c.Kind == Resize:
+		case c.Kind == Recall || c.Kind == Arrive || c.Kind == Resize || c.Kind == Break:
 			l.client.finish(c, c.unanswered(fault.ErrClosed))
 		}
 	}
@@ -405,14 +414,14 @@ func (l *lease) lose(gone bool) {
 			} else {
 				again = append(again, call)
 			}
-		case (call.Kind == Drop || call.Kind == Remember || call.Kind == Recall || call.Kind == Arrive || call.Kind == Carry) && call.Session != nil && l.session.Err() == nil:
+		case (call.Kind == Drop || call.Kind == Remember || call.Kind == Recall || call.Kind == Arrive || call.Kind == Carry || call.Kind == Break) && call.Session != nil && l.session.Err() == nil:
 			again = append(again, call) // it may be about a use that has no session any more
 		case call.Kind == Resize && l.session.Err() == nil && gone && l.neverOpened():
 			again = append(again, call)
 		case call.Kind == Unlock || call.Kind == Close:
 			call.Use = nil
 			c.finish(call, fault.ErrUnconfirmed)
-		case call.Kind == Recall || call.Kind == Arrive || call.Kind == Resize:
+		case call.Kind == Recall || call.Kind == Arrive || call.Kind == Resize || call.Kind == Break:
 			c.finish(call, call.unanswered(fault.ErrLost))
 		default:
 			c.finish(call, fault.ErrLost)
@@ -450,7 +459,7 @@ func (l *lease) drop(why error) {
 		if c.Kind == Unlock || c.Kind == Close {
 			c.Use = nil
 			l.client.finish(c, fault.ErrUnconfirmed)
-		} else if c.Kind == Recall || c.Kind == Arrive || c.Kind == Resize {
+		} else if c.Kind == Recall || c.Kind == Arrive || c.Kind == Resize || c.Kind == Break {
 			l.client.finish(c, c.unanswered(why))
 		} else {
 			l.client.finish(c, why)

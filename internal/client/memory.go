@@ -112,9 +112,9 @@ func (l *lease) goOverDone(c *Call, m shard.Memory) {
 	c.askAgain()
 }
 
-// unanswered returns the result of a Recall, an Arrive or a Resize of which it is not known whether the table has it.
+// unanswered returns the result of a Recall, an Arrive, a Resize or a Break of which it is not known whether the table has it.
 func (c *Call) unanswered(err error) error {
-	if c.Hold != nil || c.Kind == Arrive || c.Kind == Resize {
+	if c.Hold != nil || c.Kind == Arrive || c.Kind == Resize || c.Kind == Break {
 		return fault.ErrUnconfirmed // with a hold it was an End: the operation may count as done
 	}
 	return err

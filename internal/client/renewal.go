@@ -80,8 +80,10 @@ func (l *lease) redirected(news bool) {
 }
 
 // answered handles the answer of a confirmed leader. It counts from the sending of the
-// question (P1); "unknown" says nothing of a record that was opened after its revision (P13).
+// question (P1); "unknown" says nothing of a record that was opened after its revision (P13). An answer that nobody asked for says
+// which grants are broken (P49).
 func (l *lease) answered(a message.Answer) {
+	l.hearBreaches(a)
 	q, ok := l.question(a.Ref)
 	if !ok {
 		return
@@ -147,7 +149,7 @@ func (l *lease) extendTo(sent time.Duration) {
 		// Also those that were granted after the answer was formed: a lease's number
 		// opens one record ever, and that one lives for a TTL from the question on,
 		// with all that it is granted meanwhile.
-		if !h.fixed && until > h.Deadline() {
+		if !h.fixed && !h.broken && until > h.Deadline() {
 			h.deadline.Store(int64(until))
 			c.emit(Extended{h})
 		}

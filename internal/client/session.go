@@ -24,6 +24,7 @@ type Session struct {
 	heard   time.Duration // when the guest made its last request
 	unsure  time.Duration // until when what this node knows of the guest need not be what the guest has: see carries
 	leases  []*lease      // by the order in which they began
+	owes    []owed        // its broken grants (P49)
 	hears   []*Call       // each a Hear or a Confirm without a result
 
 	mu  sync.Mutex

@@ -137,6 +137,10 @@ func (s *shardClient) command(c *Call) shard.Command {
 		return shard.Downgrade{Call: base, Key: c.Hold.Key, Token: c.Hold.Token}
 	case Resize:
 		return l.resizing(c, base)
+	case Break:
+		return l.breaking(c, base)
+	case Waive:
+		return shard.Release{Call: base, Key: c.Request.Key, Token: c.Grant}
 	case Fix:
 		return shard.Fix{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Hold: c.Length}
 	case Report:
@@ -326,6 +330,9 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 		return
 	case e.Reason == shard.Reopen || e.Reason == shard.Behind:
 		return // an old answer, or Behind, which cannot concern this lease: its commands all carry one Since (P12)
+	case e.Reason == shard.Broke:
+		l.refusedAsBroken(c, e.Token)
+		return
 	}
 	l.acknowledge(e.Number)
 	c.Info.Holder, c.Info.Token, c.Now = e.Holder, e.Token, e.Capacity
@@ -359,6 +366,8 @@ func errorOf(r shard.Reason) error {
 		return fault.ErrInUse
 	case shard.Failed:
 		return fault.ErrFailed
+	case shard.Broke:
+		return fault.ErrBroken
 	}
 	return fault.ErrLost
 }
@@ -484,7 +493,7 @@ func (s *shardClient) abandon(c *Call, cause error) {
 		l.giveUp(c, nil)
 	case c.Kind == Recall:
 		c.leaves = true // it goes on
-	case c.Kind == Arrive || c.Kind == Resize:
+	case c.Kind == Arrive || c.Kind == Resize || c.Kind == Break:
 		l.remove(c)
 		s.client.finish(c, fault.ErrUnconfirmed)
 	default:
@@ -532,6 +541,9 @@ func (s *shardClient) unlock(c *Call) {
 		l.forget(c.Hold)
 		s.client.finish(c, nil)
 		return
+	}
+	if c.Hold.broken && l.ofGuest() {
+		l.session.waived(s.shard, shard.Breach{Key: c.Hold.Key, Token: c.Hold.Token})
 	}
 	if l.fixed {
 		c.Kind = Close // its record goes with its one hold

@@ -24,6 +24,8 @@ type Clients interface {
 	Observes(node transport.ID, key string, lasts time.Duration) Watcher
 	// Resizes: a caller is about to ask for another capacity of a semaphore (P38).
 	Resizes(node transport.ID, key string, from, to int64)
+	// Breaks: an operator is about to break a grant (P49).
+	Breaks(node transport.ID, key string, token uint64)
 }
 
 // Elected is what a caller is told of an election's leader (P46).
@@ -78,6 +80,8 @@ type Holder interface {
 	// Ended: the hold is over. Excused: it may end before its deadline, since the user's
 	// session or the node that it belongs to has ended.
 	Ended(excused bool)
+	// Broken: the holder is about to be told that an operator has broken the grant (P49). Ended follows.
+	Broken()
 	// Unlocking: a release is about to be sent, by Unlock or by the session's Close.
 	Unlocking()
 	// Succeeding: the Unlocking that comes is the end of what is done once, with success, and that is to be remembered for so long (P43).

@@ -75,4 +75,14 @@ var (
 	ErrTooManyWaiters = errors.New("mesh: too many waiters for the key")
 	// ErrUnconfirmed: a release was sent, and not confirmed.
 	ErrUnconfirmed = errors.New("mesh: sent, not confirmed")
+	// ErrBroken: an operator has broken the grant. It is an ErrLost, too.
+	ErrBroken error = broken{}
+	// ErrTooManyBroken: too many grants of the session are broken, and not given back.
+	ErrTooManyBroken = errors.New("mesh: too many broken grants of one session")
 )
+
+// broken is the type of ErrBroken: who looks for ErrLost alone stops as well.
+type broken struct{}
+
+func (broken) Error() string        { return "mesh: lock broken by an operator" }
+func (broken) Is(target error) bool { return target == ErrLost }

@@ -82,7 +82,10 @@ func (h *Hold) end(now time.Duration, cause error) bool {
 
 // over tells of the end of the belief.
 func (h *Hold) over(cause error) {
-	if cause == fault.ErrLost && !h.spent() {
+	switch {
+	case cause == fault.ErrBroken:
+		h.node.breaks.Add(1)
+	case cause == fault.ErrLost && !h.spent():
 		h.node.losses.Add(1)
 	}
 	h.node.watch.drop(h)
@@ -93,12 +96,18 @@ func (h *Hold) over(cause error) {
 	for _, w := range watchers {
 		w.f(cause)
 	}
+	if cause == fault.ErrBroken {
+		h.node.log.Warn("an operator has broken a lock of this node", "key", h.belief.Key, "token", h.Token())
+	}
 	if h.holder != nil {
+		if cause == fault.ErrBroken {
+			h.holder.Broken()
+		}
 		h.holder.Ended(h.mayEnd())
 	}
 }
 
-// OnEnd arranges for f to be called once with the cause, ErrLost or ErrClosed, when the hold
+// OnEnd arranges for f to be called once with the cause, ErrLost, ErrBroken or ErrClosed, when the hold
 // ends; at once if it has. Stop takes that back.
 func (h *Hold) OnEnd(f func(cause error)) (stop func()) {
 	h.mu.Lock()
@@ -130,9 +139,9 @@ func (h *Hold) spent() bool {
 func (h *Hold) Forsake() { h.belief.Forsake() }
 
 // mayEnd reports whether the hold may end before its deadline: with a user's session
-// (P9), or with its node.
+// (P9), or with its node, or by an operator's word (P49).
 func (h *Hold) mayEnd() bool {
-	return !h.session.life.Own && h.session.Err() != nil || h.node.Err() != nil
+	return !h.session.life.Own && h.session.Err() != nil || h.node.Err() != nil || h.belief.Err() == fault.ErrBroken
 }
 
 // Shared tells the observers of a simulation how many handles share the hold now.
@@ -156,8 +165,8 @@ func (n *Node) bounds(ctx context.Context, late time.Duration) (context.Context,
 // Release gives the key up. The holder's belief ends before anything is sent (P8), and
 // the release is repeated until it is confirmed or the lease has ended. Ctx bounds only
 // the wait: if it ends first, or after a second if it had ended already, Release returns
-// ErrUnconfirmed. ErrLost: the lease had ended before. Later calls return what the first
-// confirmed.
+// ErrUnconfirmed. ErrLost: the lease had ended before. ErrBroken: an operator has broken the grant, and the release is sent. Later calls return
+// what the first confirmed.
 func (h *Hold) Release(ctx context.Context) error {
 	if h.holder == nil {
 		return h.release(ctx, false)
@@ -170,8 +179,12 @@ func (h *Hold) Release(ctx context.Context) error {
 
 func (h *Hold) release(ctx context.Context, failed bool) error {
 	w := h.node.env
-	if h.Err() == fault.ErrLost {
-		return fault.ErrLost
+	switch err := h.Err(); err {
+	case fault.ErrLost:
+		return err
+	case fault.ErrBroken:
+		h.yield()
+		return err
 	}
 	ctx, limit := h.node.bounds(ctx, LateRelease)
 	h.mu.Lock()

@@ -65,6 +65,7 @@ type Node struct {
 	pulse    *pulse
 	own      *Session      // made before mesh is set
 	losses   atomic.Uint64 // locks that were lost
+	breaks   atomic.Uint64 // locks that operators have broken
 	refused  atomic.Int64  // malformed frames that no warning has told of
 	warned   atomic.Int64  // when the next warning may be, on env.Now's clock
 
@@ -367,6 +368,7 @@ type Stats struct {
 	Grants   uint64 // of them, those that ended with a lock
 	Releases uint64 // confirmed
 	Losses   uint64 // locks whose lease ended before Unlock, and before the end that MaxHold gave them
+	Broken   uint64 // locks that operators have broken
 	Retries  uint64 // commands sent again
 	Renewals uint64 // of leases, sent
 	Entries  uint64 // log entries that this node's leaders appended
@@ -381,7 +383,7 @@ func (n *Node) Stats() Stats {
 	l := n.shards
 	c := l.client.Counters()
 	return Stats{
-		Acquires: c.Locks.Load(), Grants: c.Grants.Load(), Releases: c.Unlocks.Load(), Losses: n.losses.Load(),
+		Acquires: c.Locks.Load(), Grants: c.Grants.Load(), Releases: c.Unlocks.Load(), Losses: n.losses.Load(), Broken: n.breaks.Load(),
 		Retries: c.Retries.Load(), Renewals: c.Renewals.Load(),
 		Entries: l.appended.Entries.Load(), Commands: l.appended.Commands.Load(),
 	}

@@ -168,6 +168,7 @@ func (all holders) each(tell func(env.Holder)) {
 }
 
 func (all holders) Renewed()   { all.each(env.Holder.Renewed) }
+func (all holders) Broken()    { all.each(env.Holder.Broken) }
 func (all holders) Unlocking() { all.each(env.Holder.Unlocking) }
 func (all holders) Succeeding(d time.Duration) {
 	all.each(func(h env.Holder) { h.Succeeding(d) })

@@ -110,6 +110,9 @@ func (s *Session) acquire(ctx context.Context, req client.Request) (h *Hold, ski
 		return h, c.Skipped, &c.Info, nil
 	case err == fault.ErrLost && req.MaxHold == 0 && !req.Try, c.Skipped && s.Err() == nil: // or the use was released by name
 		return s.acquire(ctx, req)
+	case err == fault.ErrBroken:
+		h.yield()
+		return nil, false, &c.Info, err
 	default:
 		// This goroutine, or all, stood still until it was over (P1): for longer than the lease,
 		// or while another one closed the session.

@@ -50,6 +50,9 @@ func (s *Session) AcquireEach(ctx context.Context, reqs []client.Request) []Acqu
 		if a.Err == nil {
 			a.Hold = c.Hold.Owner.(*Hold)
 			if a.Err = a.Hold.Err(); a.Err != nil { // it ended while others had no result yet, or everything stood still (P1)
+				if a.Err == fault.ErrBroken {
+					a.Hold.yield()
+				}
 				a.Hold = nil
 			}
 		}
@@ -104,8 +107,12 @@ func ReleaseEach(holds []*Hold) *Releases {
 // beginRelease returns a call that releases h, and has not begun. No call: the hold is over, for the reason that is returned, or another
 // caller releases it.
 func (h *Hold) beginRelease() (*client.Call, error) {
-	if h.Err() == fault.ErrLost {
-		return nil, fault.ErrLost
+	switch err := h.Err(); err {
+	case fault.ErrLost:
+		return nil, err
+	case fault.ErrBroken:
+		h.yield()
+		return nil, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

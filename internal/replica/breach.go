@@ -1,7 +1,7 @@
 package replica
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -66,7 +66,14 @@ func (r *Replica) reviewBreaches(out *Output) {
 		return
 	}
 	bs.next = never
-	for _, b := range slices.SortedFunc(maps.Keys(bs.waits), inOrderOfTokens) {
+	all := make([]shard.Breach, 0, len(bs.waits))
+	for b := range bs.waits { // order-free: sorted below
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(a, b shard.Breach) int {
+		return cmp.Or(cmp.Compare(a.Token, b.Token), strings.Compare(a.Key, b.Key))
+	})
+	for _, b := range all {
 		w := bs.waits[b]
 		now, still := r.table.StillBroken(b)
 		switch {
@@ -89,14 +96,4 @@ func (r *Replica) reviewBreaches(out *Output) {
 			bs.next = min(bs.next, w.freed+ElectionTimeout)
 		}
 	}
-}
-
-func inOrderOfTokens(a, b shard.Breach) int {
-	if a.Token != b.Token {
-		if a.Token < b.Token {
-			return -1
-		}
-		return 1
-	}
-	return strings.Compare(a.Key, b.Key)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
@@ -40,6 +41,10 @@ type Answer struct {
 	Holder  string      // Waiting: the name of one that holds it, as far as known
 	Users   []shard.Ref // with ErrInUse: those of the resource
 
+	// Broken are grants of the guest that an operator has broken (P49), and that it has not given back. As long as there are any, Lease is zero: until the guest has given
+	// them back, or does not name them in a renewal that names what it has; or its earlier lease is over.
+	Broken []shard.Breach
+
 	// Lease is for how long the guest may believe in all that it has, from when it asked. It counts with an error, too. Zero: it is not
 	// known here, and an earlier lease goes on as it was.
 	Lease time.Duration
@@ -69,7 +74,9 @@ func (d *Desk) about(ctx context.Context, name string, q Request, find func(ctx,
 	if err != nil {
 		a = Answer{Users: a.Users}
 	}
-	a.Lease = lease
+	if a.Lease = lease; lease == 0 {
+		a.Broken = d.broken(name)
+	}
 	return a, err
 }
 
@@ -136,8 +143,8 @@ func (d *Desk) End(ctx context.Context, name string, q Request, token uint64, fa
 
 // Renew renews the guest's lease, and tells what has become of requests; None also if one was refused. Where the guest says that it holds
 // something (Held), and nobody else knows of that, a table that has lost what it knew takes its word (C8). With a nil all the guest
-// does not say what it has; else it has nothing else.
-func (d *Desk) Renew(ctx context.Context, name string, all []client.Request) (answers []Answer, lease time.Duration, err error) {
+// does not say what it has; else it has nothing else. Broken are as in an Answer.
+func (d *Desk) Renew(ctx context.Context, name string, all []client.Request) (answers []Answer, lease time.Duration, broken []shard.Breach, err error) {
 	keys := make([]string, len(all))
 	for i := range all {
 		keys[i] = all[i].Key
@@ -156,6 +163,7 @@ func (d *Desk) Renew(ctx context.Context, name string, all []client.Request) (an
 		}
 		if all != nil {
 			g.names(all)
+			g.waives(all)
 		}
 		for i, q := range all {
 			if answers[i].State == Running {
@@ -177,7 +185,10 @@ func (d *Desk) Renew(ctx context.Context, name string, all []client.Request) (an
 	for i := range answers {
 		answers[i].Lease = lease
 	}
-	return answers, lease, err
+	if lease == 0 {
+		broken = d.broken(name)
+	}
+	return answers, lease, broken, err
 }
 
 // Release ends the use of a resource by a user.
@@ -289,6 +300,8 @@ func (r *request) settled(ctx context.Context) (over, again bool, err error) {
 		return true, false, nil
 	case o.Hold.Err() == nil:
 		return false, false, nil
+	case errors.Is(o.Hold.Err(), fault.ErrBroken):
+		return true, false, nil // the guest may not have stopped yet: see end
 	}
 	_, err = o.Hold.Finish(ctx, false)
 	return true, false, err
@@ -337,6 +350,9 @@ func (g *guest) state(ctx context.Context, r *request) (Answer, error) {
 			a.State, a.hold = Running, o.Hold
 			return a, nil
 		}
+		if err := o.Hold.Err(); errors.Is(err, fault.ErrBroken) {
+			return Answer{}, err
+		}
 		if _, err := o.Hold.Finish(ctx, false); err != nil { // it is lost, or this is the result of its end
 			return Answer{}, err
 		}
@@ -358,6 +374,8 @@ func (g *guest) end(ctx context.Context, q client.Request, token uint64, failed 
 	}
 	a, err := g.state(ctx, r)
 	switch {
+	case errors.Is(err, fault.ErrBroken):
+		return Answer{}, g.yield(ctx, r, token)
 	case err != nil && (unknown(err) || errors.Is(err, fault.ErrLost)):
 		return Answer{}, err
 	case err != nil:
@@ -376,6 +394,40 @@ func (g *guest) end(ctx context.Context, q client.Request, token uint64, failed 
 		return Answer{}, err
 	}
 	return g.state(ctx, r)
+}
+
+// yield gives a broken grant back: the guest says that it has stopped.
+func (g *guest) yield(ctx context.Context, r *request, token uint64) error {
+	o, _ := r.pending.Outcome()
+	switch {
+	case token != 0 && token != o.Token:
+		return fmt.Errorf("%w: the guest has had it under another token", fault.ErrLost)
+	case o.Hold != nil:
+		_, _ = o.Hold.Finish(ctx, true)
+	default:
+		g.session.Waive(r.asks.Key, o.Token)
+	}
+	return fault.ErrBroken
+}
+
+// waives gives the broken grants back that the guest does not name, as it names all that it has.
+func (g *guest) waives(all []client.Request) {
+	for _, b := range g.session.Owes() {
+		if !slices.ContainsFunc(all, func(q client.Request) bool { return q.Key == b.Key && q.Held == b.Token }) {
+			g.session.Waive(b.Key, b.Token)
+		}
+	}
+}
+
+// broken returns the broken grants that a guest has not given back.
+func (d *Desk) broken(name string) []shard.Breach {
+	d.mu.Lock()
+	g := d.guests[name]
+	d.mu.Unlock()
+	if g == nil || !g.hasBegun() || g.gone() {
+		return nil
+	}
+	return g.session.Owes()
 }
 
 // notHeld is what a guest is told that wants to give back what it does not hold.

@@ -146,7 +146,7 @@ func (v *visitor) renews(ctx context.Context, g *guests, d *visit.Desk) {
 		gave = append(gave, v.gave[q.Key])
 	}
 	sent := w.Now()
-	answers, lease, err := d.Renew(ctx, v.name, all)
+	answers, lease, _, err := d.Renew(ctx, v.name, all)
 	v.hears(w, sent, lease)
 	if err != nil {
 		return

@@ -23,8 +23,9 @@ type fifo struct {
 	// dropped counts the requests that left a queue without a grant. It is looked up, never
 	// ranged over.
 	dropped map[ownerName]int
-	tokens  map[tokenName]span // looked up, never ranged over
-	lives   map[int]ShardName  // by shard: its latest generation; looked up, never ranged over
+	tokens  map[tokenName]span          // looked up, never ranged over
+	broken  map[tokenName]time.Duration // when an operator has broken a grant; looked up, never ranged over
+	lives   map[int]ShardName           // by shard: its latest generation; looked up, never ranged over
 }
 
 // ownerName names a node as the owner of requests for a key.
@@ -134,6 +135,9 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 		}
 		f.over(k.key, k.held[r].token)
 		delete(k.held, r)
+		f.mended(name, d)
+	case shard.BrokenUp:
+		f.brokenUp(name, k, r, d)
 	case shard.Declined:
 		if d.Settling {
 			if c := f.h.keys[d.Key]; c != nil {
@@ -173,6 +177,7 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 		f.h.checkLessened(name, d)
 	case shard.Renamed:
 		f.renamed(name, k, requestName{d.Was, d.WasNumber}, r)
+		f.h.inside.late.renamedBroken(name, d)
 	case shard.Resumed:
 		if k.who != (requestName{}) {
 			f.world.Fail(fmt.Errorf("C8 reports: shard %d gives %q back to %s with token %d, and has granted it with token %d", name.Shard, d.Key, f.named(r), d.Token, k.token))
@@ -259,7 +264,7 @@ func (f *fifo) over(key string, token uint64) {
 
 var verbs = [...]string{
 	shard.Entered: "queued", shard.Admitted: "granted", shard.Finished: "released", shard.Withdrawn: "dropped",
-	shard.Declined: "refused", shard.Resumed: "resumed", shard.Renamed: "renamed", shard.Lessened: "downgraded", shard.Resized: "resized",
+	shard.Declined: "refused", shard.Resumed: "resumed", shard.Renamed: "renamed", shard.Lessened: "downgraded", shard.Resized: "resized", shard.BrokenUp: "broken",
 }
 
 // named says whose request it is.

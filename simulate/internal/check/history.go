@@ -71,6 +71,7 @@ type keyHistory struct {
 	settling  []time.Duration // when tries were refused since the shard was quiet (P27)
 	granted   []*tableGrant   // by the table, in the order in which that was told
 	resizes   []resizing
+	breaks    map[uint64]bool  // the tokens that operators have named; looked up, never ranged over
 	sizes     map[uint64]int64 // by token: of which capacity it was granted; of a semaphore; looked up, never ranged over
 
 	words    map[word]string // of an election: the values of its leaders; looked up, never ranged over
@@ -181,6 +182,7 @@ type Hold struct {
 	end       time.Duration // of the belief; running: it goes on
 	deadline  time.Duration // by the process's clock, when the belief ended
 	excused   bool          // it may end before its deadline
+	broken    bool          // an operator has broken it (P49)
 	left      bool          // it ended since its node left, and had waited for it
 	succeeded bool          // its caller has said that what is done once has succeeded
 

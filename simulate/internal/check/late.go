@@ -37,6 +37,7 @@ type offices struct {
 	leaderships []*leadership
 	lives       map[shard.SessionID]life // looked up, never ranged over
 	held        []requestHeld
+	broken      []brokenHold
 }
 
 // life is the latest sign of life of a session.
@@ -194,6 +195,9 @@ func (l *late) calm() {
 			now.ttl = v.ttl
 			s.lives[id] = now
 		}
+		for i := range s.broken {
+			s.broken[i].leadership, s.broken[i].read = now.leadership, now.read
+		}
 	}
 }
 
@@ -219,7 +223,7 @@ func (l *late) left(mesh uint64, node transport.ID) {
 func (l *late) begun(now ShardName) {
 	for name, s := range l.shards { // order-free: each is ended alone
 		if now.follows(name) {
-			s.held = nil
+			s.held, s.broken = nil, nil
 		}
 	}
 }
@@ -229,6 +233,9 @@ func (l *late) all() {
 	for _, s := range l.order {
 		for _, h := range s.held {
 			l.judge(s, h)
+		}
+		for _, b := range s.broken {
+			l.judgeBroken(s, b)
 		}
 	}
 }

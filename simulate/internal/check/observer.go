@@ -38,7 +38,7 @@ func newObserver(h *History) Observer {
 		meshes:   make(map[transport.ID]uint64),
 		lists:    make(map[uint64][]string),
 		voids:    make(map[transport.ID]time.Duration),
-		queue:    fifo{h: h, world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue), dropped: make(map[ownerName]int), tokens: make(map[tokenName]span), lives: make(map[int]ShardName)},
+		queue:    fifo{h: h, world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue), dropped: make(map[ownerName]int), tokens: make(map[tokenName]span), broken: make(map[tokenName]time.Duration), lives: make(map[int]ShardName)},
 		leaders:  leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[ShardName]leader)},
 		state:    state{world: w, recent: make(map[ShardName]*digests), astray: make(map[tableName]bool)},
 		identity: newIdentity(w),

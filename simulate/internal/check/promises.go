@@ -190,9 +190,9 @@ func (h *History) kept() error {
 	for _, c := range h.calls {
 		owner := ownerName{c.want.Key, c.node}
 		switch x := c.held; {
-		case x != nil && c.want.MaxHold == 0 && x.end != running && (x.unlocking == running || x.end < x.unlocking) && !x.left:
+		case x != nil && c.want.MaxHold == 0 && x.end != running && (x.unlocking == running || x.end < x.unlocking) && !x.left && !x.broken:
 			return fmt.Errorf("%s, and %v was lost", lease, x)
-		case errors.Is(c.err, fault.ErrNoQuorum), errors.Is(c.err, fault.ErrLost) && c.want.MaxHold == 0:
+		case errors.Is(c.err, fault.ErrNoQuorum), errors.Is(c.err, fault.ErrLost) && !errors.Is(c.err, fault.ErrBroken) && c.want.MaxHold == 0:
 			return fmt.Errorf("%s, and %s, who wanted %v since %v, was told: %w", calls, c.who, c.want, c.began, c.err)
 		case h.inside.queue.dropped[owner] > failed[owner]:
 			return fmt.Errorf("%s, and %d requests of the node on %s left the queue of %q, though only %d of its calls failed",
