@@ -31,10 +31,10 @@ var sieveKinds = [...]struct {
 	name     string
 	messages []string
 }{
-	{"requests", []string{"lock", "stand", "proclaim", "enter", "wait", "arrive", "unlock", "downgrade", "resize", "fix", "cancel", "close"}},
+	{"requests", []string{"lock", "stand", "proclaim", "enter", "wait", "arrive", "unlock", "downgrade", "resize", "break", "fix", "cancel", "close"}},
 	{"operations", []string{"pull", "update", "delete", "run", "end", "fail"}},
 	{"uses", []string{"drop", "remember", "recall", "report"}},
-	{"replies", []string{"granted", "queued", "skipped", "refused", "refused:", "unlocked", "downgraded", "resized", "ended", "failed", "dropped", "fixed", "cancelled", "closed", "proclaimed", "arrived", "recalled", "done"}},
+	{"replies", []string{"granted", "queued", "skipped", "refused", "refused:", "unlocked", "downgraded", "resized", "broken", "ended", "failed", "dropped", "fixed", "cancelled", "closed", "proclaimed", "arrived", "recalled", "done"}},
 	{"questions", []string{"who", "look"}},
 	{"views", []string{"who uses it", "leader", "nobody", "seen"}},
 	{"renewals", []string{"renewal"}},

@@ -59,6 +59,7 @@ var deeds = [...]struct {
 	{"downgrade", (*guests).downgrade},
 	{"inspect", (*guests).inspect},
 	{"resize", (*guests).resize},
+	{"break", (*guests).breaks},
 }
 
 // newGuests draws how many there are, and what they do.

@@ -236,7 +236,7 @@ var classWords = [...]struct {
 }{
 	{lockClass, []string{"lock", "unlock", "fix", "cancel", "close", "granted", "queued", "refused", "done", "not here", "pass on"}},
 	{lockClass, []string{"pull", "update", "delete", "end", "fail", "drop", "remember", "report", "skipped", "who uses"}},
-	{lockClass, []string{"downgrade", "resize", "look", "seen", "stand", "proclaim", "who leads", "leader of", "nobody"}},
+	{lockClass, []string{"downgrade", "resize", "break", "look", "seen", "stand", "proclaim", "who leads", "leader of", "nobody"}},
 	{lockClass, []string{"run", "wait", "enter", "arrive", "recall", "carry", "carried", "claim"}},
 	{leaseClass, []string{"renewal"}},
 	{logClass, []string{"append", "heartbeat", "readindex", "snapshot", "chunk", "host a", "you are removed", "no such replica", "table's digest"}},
