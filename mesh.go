@@ -169,6 +169,7 @@ func init() {
 		}
 		return 0, 0
 	}
+	bridge.KeyStateOf = func(seen node.Sight) any { return newKeyState(seen) }
 }
 
 // Addr returns the host and port at which other nodes reach the node; "" for a node of [WithClientOnly].

@@ -64,6 +64,10 @@ func run(ctx context.Context, args []string, c console) int {
 		return runStatus(ctx, args[1:], c)
 	case "core":
 		return runCore(ctx, args[1:], c)
+	case "locks":
+		return runLocks(ctx, args[1:], c)
+	case "refs":
+		return runRefs(ctx, args[1:], c)
 	}
 	fmt.Fprintf(c.err, "lockmesh: no command %q\n", args[0])
 	usage(c.err)
@@ -76,6 +80,8 @@ func usage(w io.Writer) {
   serve      run a node that serves locks and resources over HTTP
   status     show the state of a node
   core       show, check and change the core of a mesh
+  locks      show who holds which keys, and take a key from who holds it
+  refs       show who uses a resource, and end a use
   simulate   play a mesh in simulated worlds, look for seeds that fail, and repeat them
 
 lockmesh <command> -help lists the flags.

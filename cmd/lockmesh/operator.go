@@ -174,11 +174,17 @@ func loadTLS(caFile, certFile, keyFile string) (*tls.Config, error) {
 func (f *operatorFlags) ask(ctx context.Context, addr string, q operator.Question, limit time.Duration) (*operator.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	a, _, err := node.Ask(ctx, realenv.New(f.transport.Logger), f.transport, f.mesh, addr, q)
+	a, err := f.answer(ctx, addr, q)
 	if err == nil {
 		err = a.Err()
 	}
 	return a.Status, err
+}
+
+// answer asks a node.
+func (f *operatorFlags) answer(ctx context.Context, addr string, q operator.Question) (operator.Answer, error) {
+	a, _, err := node.Ask(ctx, realenv.New(f.transport.Logger), f.transport, f.mesh, addr, q)
+	return a, err
 }
 
 // status returns the status of the node that the flags name.

@@ -40,6 +40,14 @@ func Example_redissonCalls() {
 	check(err)
 	fmt.Println("locked:", k.Holding > 0)
 
+	hangs, err := node.Lock(ctx, key)
+	check(err)
+	free := make(chan error, 1)
+	go func(token uint64) { free <- node.Break(ctx, key, token) }(hangs.Token())
+	<-hangs.Lost()
+	fmt.Println("broken:", errors.Is(hangs.Unlock(ctx), mesh.ErrBroken))
+	check(<-free)
+
 	keys := []string{"orders/43", "orders/44"}
 	set, err := node.LockAll(ctx, keys)
 	check(err)
@@ -62,6 +70,7 @@ func Example_redissonCalls() {
 	// tried: true
 	// upgrade: true
 	// locked: false
+	// broken: true
 	// open: true
 }
 

@@ -13,4 +13,6 @@ var (
 	NodeOf func(meshNode any) *node.Node
 	// TTLs returns how long a lease of a *mesh.Node that is ready lasts, and how long one may.
 	TTLs func(meshNode any) (usual, most time.Duration)
+	// KeyStateOf returns what was seen of a key as a mesh.KeyState.
+	KeyStateOf func(node.Sight) any
 )

@@ -41,16 +41,23 @@ func (l *shardLoop) operate(from transport.ID, q operator.Question) {
 		n.log.Info("an operator declares a node dead", "entry", q.Entry, "peer", from)
 	case operator.Change:
 		n.log.Info("an operator asks for another list of the core", "add", q.Add, "remove", q.Remove, "peer", from)
+	case operator.Break:
+		n.log.Info("an operator asks to break a grant", "key", q.Key, "token", q.Token, "why", q.Text, "peer", from)
+	case operator.Release:
+		n.log.Info("an operator asks to release a use", "resource", q.Key, "user", q.Text, "peer", from)
 	}
 	n.env.Go("operator", max(q.Wait, time.Second), func(ctx context.Context) {
+		var sight *operator.Sight
 		var err error
 		switch q.Verb {
+		case operator.Look, operator.Break, operator.Release:
+			sight, err = n.operateOn(ctx, q)
 		case operator.DeclareDead:
 			err = n.DeclareDead(ctx, q.Entry)
 		case operator.Change:
 			err = n.ChangeCore(ctx, q.Add, q.Remove)
 		}
-		a := operator.Answer{Number: q.Number}
+		a := operator.Answer{Number: q.Number, Sight: sight}
 		if err != nil {
 			a = operator.Refuse(q.Number, err)
 		}

@@ -1,5 +1,5 @@
 // Package operator has what an operator asks a node, and what the node answers: the state of the node and of its core
-// (a [Status]), or what became of a change. Any node answers, also one whose mesh is not founded yet. [Check] says in
+// (a [Status]), what it knows of keys (a [Sight]), or what became of a change. Any node answers, also one whose mesh is not founded yet. [Check] says in
 // plain words what is wrong with a core.
 package operator
 
@@ -22,6 +22,9 @@ const (
 	maxEntries  = 64
 	maxString   = 255
 	maxText     = 8 << 10
+	maxKey      = 1 << 10 // bytes of a key
+	maxLook     = 8 << 10 // bytes of what is to be told of keys
+	MaxSight    = 1 << 19 // bytes of what is told of them
 )
 
 // Verb is what a question asks for. Numbers are never reused.
@@ -32,6 +35,9 @@ const (
 	Tell        Verb = iota + 1 // the node's Status
 	DeclareDead                 // that the node at Entry has ended
 	Change                      // of the core's list: Add and Remove
+	Look                        // what is known of keys
+	Break                       // what holds Key under Token: Text says why
+	Release                     // what a user, Text, uses through no session any more: of the resource Key
 	verbs
 )
 
@@ -43,6 +49,11 @@ type Question struct {
 	Add    string // "" is none
 	Remove string
 	Wait   time.Duration // for how long the node tries at most
+	Key    string
+	Token  uint64
+	Text   string
+	Shard  int    // of a Look at many keys
+	Look   []byte // a shard.Inspection, in its wire form
 }
 
 // Answer is a node's answer.
@@ -51,13 +62,22 @@ type Answer struct {
 	Fault  Fault  // zero: it was done
 	Text   string // of the error
 	Status *Status
+	Sight  *Sight // of a Look, and of a Release: the resource afterwards
+}
+
+// Sight is what a node tells of keys.
+type Sight struct {
+	Shard, Shards int    // the one of which it tells, and how many there are
+	Leader        string // of the shard, if it is known
+	Page          []byte // a shard.Page, in its wire form
 }
 
 // Fault stands for an error in an Answer.
 type Fault uint8
 
 // faults are the errors that have a number: their place, from 1. Numbers are never reused.
-var faults = [...]error{errOther, fault.ErrInvalidOption, fault.ErrNoSeat, fault.ErrAlive, fault.ErrNoQuorum, fault.ErrClosed, ErrBusy, fault.ErrUnchanged, fault.ErrUnfinished}
+var faults = [...]error{errOther, fault.ErrInvalidOption, fault.ErrNoSeat, fault.ErrAlive, fault.ErrNoQuorum, fault.ErrClosed, ErrBusy, fault.ErrUnchanged, fault.ErrUnfinished,
+	fault.ErrNotHeld, fault.ErrUnconfirmed, fault.ErrTooManyBroken, fault.ErrNotFounded, fault.ErrQuiet}
 
 var (
 	errOther = errors.New("operator: refused")
@@ -107,8 +127,10 @@ func DecodeQuestion(b []byte) (q Question, err error) {
 	case err != nil:
 	case q.Verb == 0 || q.Verb >= verbs:
 		err = fmt.Errorf("%w: an unknown question %d", wire.ErrMalformed, q.Verb)
-	case max(len(q.Entry), len(q.Add), len(q.Remove)) > maxString:
+	case max(len(q.Entry), len(q.Add), len(q.Remove), len(q.Text)) > maxString || len(q.Key) > maxKey || len(q.Look) > maxLook:
 		err = fmt.Errorf("%w: a text is too long", wire.ErrMalformed)
+	case q.Shard < 0 || q.Verb == Break && (q.Key == "" || q.Token == 0) || q.Verb == Release && (q.Key == "" || q.Text == ""):
+		err = fmt.Errorf("%w: a question about nothing", wire.ErrMalformed)
 	case q.Wait < 0 || q.Wait > MaxWait:
 		err = fmt.Errorf("%w: a time out of range", wire.ErrMalformed)
 	}
@@ -127,6 +149,8 @@ func DecodeAnswer(b []byte) (a Answer, err error) {
 		err = fmt.Errorf("%w: an unknown fault %d", wire.ErrMalformed, a.Fault)
 	case len(a.Text) > maxText:
 		err = fmt.Errorf("%w: a text is too long", wire.ErrMalformed)
+	case a.Sight != nil && (len(a.Sight.Leader) > maxString || len(a.Sight.Page) > MaxSight || a.Sight.Shard < 0 || a.Sight.Shards < 0):
+		err = fmt.Errorf("%w: a sight out of range", wire.ErrMalformed)
 	case a.Status != nil:
 		err = a.Status.check()
 	}
