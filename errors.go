@@ -69,7 +69,7 @@ var (
 var (
 	// ErrLocked: TryLock and its like would have had to wait for other callers.
 	ErrLocked = fault.ErrLocked
-	// ErrQuiet: TryLock and its like, or Resize, asked a shard that grants nothing yet, because holders of
+	// ErrQuiet: TryLock and its like, Resize or Election.Leader asked a shard that grants nothing yet, because holders of
 	// locks of an earlier mesh, or of the shard before it lost its majority, may still believe that they
 	// hold them. It is not ErrLocked: nobody need hold the key or wait for it. See [WithMaxTTL].
 	ErrQuiet = fault.ErrQuiet

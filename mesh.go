@@ -26,8 +26,8 @@
 // a key are served first come, first served.
 //
 // Every function that waits takes a context ([Join] has the variant [JoinContext]; [Solo], which waits for no other
-// node, has none). The context bounds the wait and never the hold; only [Node.Do] and [Session.Do] pass its end on to
-// the work. All functions and methods may be called from several goroutines at once.
+// node, has none). The context bounds the wait and never the hold; only what calls a function (Do,
+// [Election.Lead], Once, and Pull, Update and Delete of a [Resource]) passes its end on to the work. All functions and methods may be called from several goroutines at once.
 package mesh
 
 import (
@@ -109,8 +109,8 @@ func Solo(opts ...Option) (*Node, error) {
 // Start begins what Join does, and returns at once. The node looks for its mesh until it is closed, or fails;
 // [Node.WaitReady] waits for it. Several nodes of a core in one process need it: none is ready before all have
 // started. Until then Lock, RLock, Acquire, Do and NewSession wait, too,
-// and TryLock and its like return ErrNotFounded. Errors: ErrInvalidOption, ErrNoSeeds, or the
-// network's. What Join would find out later, such as ErrNameTaken, ends the node: see [Node.Err]. Call
+// and TryLock and its like return ErrNotFounded. Errors: ErrInvalidOption, ErrNoSeeds,
+// ErrForeignMesh if the state directory is of another mesh, or the network's. What Join would find out later, such as ErrNameTaken, ends the node: see [Node.Err]. Call
 // Leave or Close when done.
 func Start(seeds []string, opts ...Option) (*Node, error) {
 	return StartContext(context.Background(), seeds, opts...)

@@ -503,7 +503,7 @@ func splitAddr(addr string) (host string, err error) {
 	return host, nil
 }
 
-// LockOption is an option of Lock, RLock, Acquire, their Try variants, and Do.
+// LockOption is an option of Lock, RLock, Acquire, their Try variants, Do, and LockAll, which takes Value alone.
 type LockOption func(*lockOptions)
 
 type lockOptions struct {

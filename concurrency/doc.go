@@ -47,7 +47,7 @@
 //     mutex of "jobs" also waits for holders of "jobs/1".
 //   - As in etcd, a session that holds a lock can lock all of its mutexes of that name at once. Here the lock is released when all of
 //     them are unlocked; in etcd, when one of them is.
-//   - If one of two calls of a session that wait for a lock gives up, the other one goes on, at the end of the queue.
+//   - If the first of two calls of a session that wait for a lock gives up, the second goes on, at the end of the queue.
 //   - [Mutex.Unlock] says if the lock was lost: ErrSessionExpired. In etcd it returns nil then. With a [NewLocker], that is a
 //     panic.
 //   - A lock outlives an Unlock whose confirmation does not come, for its lease at most: mesh.ErrUnconfirmed. The request to unlock is

@@ -30,9 +30,10 @@
 //
 // # Requests
 //
-// A request is named by its node_id, its type and its resource_id; or, in place of the type, by a request_id of 1 to 120 bytes, if a
-// guest wants the same thing twice at a time. A request that is sent again is not made again: it is answered with what
-// has become of it by now, and with the same token. So a POST /lock whose answer got lost can be repeated, and so can
+// A request is named by its node_id, its type and its resource_id; and by a request_id of 1 to 120 bytes beside the type, if a
+// guest wants the same thing twice at a time. A request that is sent again while it waits or runs is not made again: it is answered
+// with what has become of it by now, and with the same token. Once it has ended, one with a request_id is still answered so; one named
+// by its type is made anew. So a POST /lock whose answer got lost can be repeated, and so can
 // a POST /unlock. What has ended is known until the guest's lease ends, but for each resource_id only the
 // last request of a type, and of each guest the latest 64 in a shard.
 //
@@ -62,7 +63,7 @@
 // An answer that is no success is an [Error]:
 //
 //	400  invalid     the request cannot be read, or something in it is out of range
-//	403  not_locked  nobody holds it
+//	403  not_locked  the guest does not hold it, and no holder is known
 //	     not_holder  another caller does
 //	     lost        the guest held it, and has lost it
 //	409  in_use      the resource is used; with the users

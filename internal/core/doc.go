@@ -21,8 +21,8 @@
 // "Paxos Made Simple", §3, with a window of one). A group of raft was the alternative: its joint
 // changes, learners, snapshots and heartbeats, for a few decisions an hour.
 //
-// An incarnation that restarts is another acceptor. It decides nothing until a majority of the others
-// has bound it, in the place of the one before it: so memory that is lost is never mistaken for memory
+// An incarnation that restarts is another acceptor. It decides nothing until a majority of those bound,
+// its predecessor counted, has bound it in the place of the one before it: so memory that is lost is never mistaken for memory
 // that is empty.
 //
 // An incarnation has ended if another one has its seat, or has had it since. A proof may come earlier: an
