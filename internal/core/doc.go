@@ -238,6 +238,7 @@
 //   - So was a node that a call had bound, where another one that was bound could call again without it, by its own list: a, which
 //     serves alone, accepts the value of a call of a, b, and calls a alone. MaxTTL is raised, b completes its own call, and a restarts with
 //     the list a, b. (Walk 103,998.)
+//   - So was one that a release had shown a table in which it has no seat: a raise of MaxTTL does not wait for it. (Walk 169,603.)
 //   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
 //     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.
 //

@@ -136,6 +136,36 @@ func TestACallWithoutOneThatWasBound(t *testing.T) {
 	}
 }
 
+// Promise: C5: so too of a node that was released from a roll call and has no seat in what it was shown then: no raise waits for it.
+// Method: c has ended, and its successor is shown the table in which c has the seat. MaxTTL is raised, the three others restart, and the
+// successor calls them. (Walk 169603 of the model.) But one whose seat is vacant is believed: a raise waits for it.
+func TestWhoHasNoSeatDoesNotKnowOfARaise(t *testing.T) {
+	for _, vacant := range []bool{false, true} {
+		list := "abcd"
+		if vacant {
+			list = "abc"
+		}
+		c := started(t, list)
+		old := serving(list, 1, 2)
+		old.Params.MaxTTL = usual
+		if vacant {
+			old = must(old.Vacate("c", 3))(t)
+		} else {
+			raised(t, old)
+		}
+		c.restarts(list, list)
+		promised := Ballot{9, 12}
+		c.answer(Call{Ballot: promised, List: strings.Split(list, ""), Roster: []transport.ID{0, 0, 13, 0}[:len(list)]}, 13)
+		if !c.at["c"].Release(old, promised) {
+			t.Fatal("it is not released")
+		}
+		v := c.roll(c.begins("c", list), 11, 12)
+		if goesOn := v.Mesh == 7; goesOn != vacant || !vacant && v.Params.MaxTTL != longer {
+			t.Errorf("its seat is vacant: %v; it goes on: %+v", vacant, v.Params)
+		}
+	}
+}
+
 // Promise: C4, C5: but what most of those that are bound live to show counts.
 // Method: a had the next list already, which has no b, and restarts. c was dropped before, and calls a and b; d, which is not on its list, lives.
 // (Walk 113850 of the model.)

@@ -1286,6 +1286,12 @@ func (m *model) cutShort() string {
 		if a.table == nil || len(m.lists) > 1 {
 			continue
 		}
+		seat := func(s Seat) bool {
+			return s.Node.ID == a.self || s.Vacant() && s.Entry == m.names[int(a.self-1)%m.entries]
+		}
+		if !slices.ContainsFunc(a.table.Seats, seat) {
+			continue // it is not believed alone
+		}
 		if o := m.outlasts(a.table); o != nil {
 			return fmt.Sprintf("%d remembers that leases last up to %d, and by %v up to %d", a.self, a.table.Params.Outlast(), o.Stamp, o.Params.MaxTTL)
 		}

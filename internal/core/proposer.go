@@ -316,18 +316,20 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 // forgotten since. Then those that answer and do not remember it have none of their entries on their lists; or a decision that dropped them
 // all may have been made; or too few live of those that are bound, and one of these had a list without those that remember, and may have
 // called by that. A raise of MaxTTL that was in force by then is one of which the tables do not know: see Table.Raise. An incarnation that is
-// bound, and has not learned of it, counts as one that remembers: no raise comes into force before it has.
+// bound, and has not learned of it, counts as one that remembers: no raise comes into force before it has. One that has no seat in what it
+// knows counts as one that does not: no raise waits for it.
 func (c Call) outlived(tables, values []*Table, roll Ballot, answers []Report) bool {
-	remembers := func(r Report) bool {
-		binds := func(t *Table) bool { return t.Stamp.Roll == roll && slices.Contains(t.Bound(), r.Node) }
-		return r.RollAt == roll || r.Table != nil && r.Table.Stamp.Roll == roll || slices.ContainsFunc(tables, binds)
-	}
 	last := accepted(tables, roll, answers)
+	remembers := func(i int, r Report) bool {
+		has := func(s Seat) bool { return s.Node.ID == r.Node || s.Entry == c.List[i] && s.Vacant() }
+		binds := func(t *Table) bool { return t.Stamp.Roll == roll && slices.ContainsFunc(t.Seats, has) }
+		return r.RollAt == roll || slices.ContainsFunc(tables, binds) || r.Table != nil && binds(r.Table)
+	}
 	var remember, others []int // which of the answers
 	for i, r := range answers {
 		switch {
 		case r.Node == 0:
-		case remembers(r):
+		case remembers(i, r):
 			remember = append(remember, i)
 		default:
 			others = append(others, i)
