@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/visit"
+	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate"
 )
@@ -224,7 +226,17 @@ func TestAGuestIsBroken(t *testing.T) {
 	for seed := range fewer[uint64](2, 10) {
 		for _, end := range []string{"unlocks", "unlocks elsewhere", "renews without it", "never gives it back"} {
 			w := &breaking{trial: newTrial(t, simulate.Options{Seed: seed}, breakTTL, 3)}
-			w.key = w.ledBy("a")
+			home := ring.Shard("guest\x00gus", w.shards)
+			var other string // in another shard, and neither is the guest's home
+			for i := 0; w.key == "" || other == ""; i++ {
+				switch key := fmt.Sprint("key", i); {
+				case ring.Shard(key, w.shards) == home:
+				case w.key == "":
+					w.key = key
+				case ring.Shard(key, w.shards) != ring.Shard(w.key, w.shards):
+					other = key
+				}
+			}
 			desks := make(map[string]*visit.Desk)
 			ask := func(host, key string) (a visit.Answer, err error) {
 				w.at(host, func(ctx context.Context, n *mesh.Node) {
@@ -235,7 +247,6 @@ func TestAGuestIsBroken(t *testing.T) {
 				})
 				return a, err
 			}
-			other := w.key + ", other"
 			held, err := ask("a", w.key)
 			w.check(err)
 			kept, err := ask("a", other)

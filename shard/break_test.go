@@ -156,8 +156,8 @@ func TestABrokenGuest(t *testing.T) {
 	step(breaks("eve", 1, "j", j))
 	step(Free{"j", j, thisTerm})
 	step(breaks("eve", 2, "k", k))
-	if got := step(carry("bob", 1, 0)); got.What != Done || got.Ahead != 0 {
-		t.Errorf("the Carry is answered %+v; nothing that it has taken over can be claimed", got)
+	if got := step(carry("bob", 1, 0)); got.What != Done || got.Ahead != 0 || got.Entered != 2 {
+		t.Errorf("the Carry is answered %+v; two grants are broken, and nothing else is to be claimed", got)
 	}
 	if got, want := table.Breaches(id("bob")), []Breach{{"j", j}, {"k", k}}; !slices.Equal(got, want) {
 		t.Errorf("the next carrier is told of %v, want %v", got, want)

@@ -16,7 +16,7 @@ type Event struct {
 	Token   uint64        // Granted, Breached, and Refused with Broke: the grant's; Skipped, and Done for the End of a pull or the Cancel of what was Skipped: the stamp; Queued and Refused: of one that holds the key, if any does
 	Holder  string        // Queued and Refused: the name of that one's node; with InUse: of a user of the resource
 	Ahead   int           // Queued: how many requests are before it (-1: too many to count again); Done for a Carry: how much is unclaimed
-	Entered uint64        // Queued: the revision at which it entered the queue, for a Report; Granted to a guest: see Fingerprint
+	Entered uint64        // Queued: the revision at which it entered the queue, for a Report; Granted to a guest: see Fingerprint; Done for a Carry: how many breaches the record has
 	Reason  Reason        // Refused
 	TTL     time.Duration // Opened: of the lease; Fixed: for how long it lasts from now on
 	Quiet   time.Duration // Queued and Refused, and Done for a Carry: for how much longer the table grants nothing; zero: it may grant (P27). Skipped, the first time, of a Run: for how much longer its success is remembered

@@ -107,7 +107,7 @@ func (t *Table) resultOf(s *session, number uint64) Event {
 	case res.what == Granted && r != nil:
 		return r.granted()
 	case res.what == Done && s.guest != nil && res.token == s.guest.carrier:
-		e.Ahead, e.Quiet = s.unclaimed(), t.Quiet() // of a Carry; to others it says nothing
+		e.Ahead, e.Quiet, e.Entered = s.unclaimed(), t.Quiet(), uint64(len(s.broken)) // of a Carry; to others it says nothing
 	}
 	return e
 }

@@ -47,6 +47,9 @@ func (l *lease) hearBreaches(a message.Answer) {
 		return // of an earlier table; what it has named is broken all the same
 	}
 	l.breachesAt = a.Revision
+	if a.Revision >= l.owing {
+		l.owing = 0
+	}
 	unnamed := func(b shard.Breach) bool { return !slices.Contains(a.Broken, b) }
 	l.unheard = slices.DeleteFunc(l.unheard, unnamed)
 	if l.ofGuest() {
@@ -194,6 +197,11 @@ func (s *Session) mended(sh int, now time.Duration, unnamed func(shard.Breach) b
 	s.owes = slices.DeleteFunc(s.owes, func(o owed) bool {
 		return o.shard == sh && unnamed(o.breach) && (o.waived || now >= o.until)
 	})
+}
+
+// owes reports whether a guest may believe in a grant that is broken: as far as this node knows, or a leader has said that there are some.
+func (c *Client) owes(s *Session, now time.Duration) bool {
+	return len(c.Owes(s, now)) > 0 || slices.ContainsFunc(s.leases, func(l *lease) bool { return l.owing != 0 })
 }
 
 // Owes returns the broken grants that a guest may believe in, as far as this node knows.

@@ -241,6 +241,45 @@ func TestAGuestIsToldNoLease(t *testing.T) {
 	}
 }
 
+// Promise: P49, P42: who carries a guest on tells it no lease before it has heard what is broken, in whatever shard that is, and asks for that at once.
+func TestANextCarrierOwes(t *testing.T) {
+	b := newBench(t, 2)
+	b.hearsOf(1, nodeB, serves(benchTerm))
+	s := b.visits()
+	c := b.carries(1, s, true)
+	carry := b.expect("2: carry gus")
+	b.hearsOf(1, nodeB, told(carry, message.Reply{Event: shard.Event{What: shard.Done, Token: 6, Entered: 1}, Revision: 9}))
+	if !c.over || c.Err != nil || b.client.LeaseOf(s, b.now) != 0 {
+		t.Errorf("the Carry: %v, %v; a lease of %v", c.over, c.Err, b.client.LeaseOf(s, b.now))
+	}
+	b.pass(time.Second)
+	b.hearsGuest(s)
+	b.takes()
+	confirm := &Call{Kind: Confirm, Session: s}
+	b.do(Start{confirm})
+	var asked *Send
+	for _, q := range b.takes() {
+		switch {
+		case !is[*message.Renewal](q):
+		case q.Shard == 1:
+			asked = &q
+		default:
+			b.hears(nodeB, alive(q, 9))
+		}
+	}
+	if asked == nil || confirm.over {
+		t.Fatal("it does not ask what is broken, or does not wait for that")
+	}
+	b.hearsOf(1, nodeB, unasked(renewalOf(*asked).Session, 8)) // it left before the Carry came
+	if b.client.LeaseOf(s, b.now) != 0 {
+		t.Error("what was said before the Carry counts")
+	}
+	b.hearsOf(1, nodeB, broken(*asked, 10, 7))
+	if got := b.client.Owes(s, b.now); !confirm.over || len(got) != 1 || b.client.LeaseOf(s, b.now) != 0 {
+		t.Errorf("confirmed: %v; %v is broken, and it is told a lease of %v", confirm.over, got, b.client.LeaseOf(s, b.now))
+	}
+}
+
 // Promise: P49: a Break is repeated until it is answered, in another lease and generation as well.
 func TestBreak(t *testing.T) {
 	breaks := func(b *bench) *Call {

@@ -55,7 +55,7 @@ func (l *lease) goOver() {
 		l.begun = false // nothing is believed in, and its record is no older than what is sent from now on
 	}
 	l.since, l.opened, l.acks, l.reports = 0, neverShown, nil, 0
-	l.unheard, l.breachesAt = nil, 0
+	l.unheard, l.breachesAt, l.owing = nil, 0, 0
 	l.complete, l.carried = l.complete || l.carried, false
 	l.asked, l.after, l.attempt, l.jumps = nil, 0, 0, 0
 	for _, u := range l.uses { // order-free: each alone

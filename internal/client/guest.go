@@ -243,6 +243,11 @@ func (c *Client) confirm(call *Call) {
 			call.awaits = append(call.awaits, awaited{l, l.confirm()})
 		}
 	}
+	for _, l := range s.leases {
+		if l.owing != 0 {
+			call.awaits = append(call.awaits, awaited{l, l.confirm()}) // it tells what is broken
+		}
+	}
 }
 
 // maxConfirming is how many renewals of a lease may be under way before another Confirm waits for the next answer: all that wait share
@@ -331,7 +336,7 @@ func (c *Client) UnsureUntil(s *Session) time.Duration { return s.unsure }
 // slow, where this node's is fast (P1). Zero: the session has ended, or is about to be renewed for a shorter time than before; or an operator has
 // broken what the guest may believe in.
 func (c *Client) LeaseOf(s *Session, now time.Duration) time.Duration {
-	if s.Err() != nil || len(c.Owes(s, now)) > 0 {
+	if s.Err() != nil || c.owes(s, now) {
 		return 0
 	}
 	left := s.TTL

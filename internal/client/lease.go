@@ -47,6 +47,7 @@ type lease struct {
 
 	unheard    []shard.Breach // broken grants of which nothing else was heard
 	breachesAt uint64         // at this revision
+	owing      uint64         // of a guest: at this revision a Carry has said that there are breaches, and no answer since has said which; zero: none
 
 	due     time.Duration // when a Tick is to come to it: see wakes
 	renewAt time.Duration // when the next renewal is due

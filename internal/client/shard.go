@@ -307,6 +307,9 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 		default:
 			c.stamp = max(c.stamp, e.Token)
 			c.Info.Ahead, c.quietUntil = e.Ahead, s.client.now+e.Quiet // of a Carry
+			if c.Kind == Carry && e.Entered > 0 {
+				l.owing = max(l.owing, revision)
+			}
 			l.acknowledge(e.Number)
 			l.confirmed(c, nil)
 		}
