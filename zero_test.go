@@ -35,6 +35,8 @@ func args(method reflect.Type, ctx context.Context, right, option bool) (all []r
 			v = reflect.ValueOf(uint64(1))
 		case in.Kind() == reflect.Int64:
 			v = reflect.ValueOf(int64(1))
+		case in.Kind() == reflect.Uint64:
+			v = reflect.ValueOf(uint64(1))
 		case in == reflect.TypeFor[func(context.Context, *Lock) error]():
 			v = reflect.ValueOf(func(context.Context, *Lock) error { return nil })
 		case in.Kind() == reflect.Int:

@@ -77,6 +77,9 @@ func wrongReplies(t testing.TB) []wrong {
 	answer := func(results ...any) []byte {
 		return encode(t, 12, 3, 8, true, 99, append([]any{}, results...), false, 0, 0)
 	}
+	breaches := func(all ...shard.Breach) []byte {
+		return about(1, &message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 3}, Ref: 8, Broken: all}})
+	}
 	done := onWire(shard.Event{What: shard.Done})
 	// An answer that is cut off after the header of a list of results, which is too long.
 	begun := encode(t, 12, 3, 8, true, 99, []any{})
@@ -92,6 +95,9 @@ func wrongReplies(t testing.TB) []wrong {
 		{"a view of a use with a field too many", encode(t, 19, 8, 99, []any{[]any{"u", true, 98, 0}}, true, 0), "fields"},
 		{"an answer with half a result", answer(done[:6]), "not a string"},
 		{"an answer with a result that is too long", answer(append(done, 0)), "fields"},
+		{"an answer with a breach of no key", breaches(shard.Breach{Token: 1}), "empty key"},
+		{"an answer with a breach of no grant", breaches(shard.Breach{Key: "k"}), "no grant"},
+		{"an answer with too many breaches", breaches(make([]shard.Breach, shard.MaxBroken+1)...), "too many"},
 	}
 }
 
