@@ -31,8 +31,6 @@ func args(method reflect.Type, ctx context.Context, right, option bool) (all []r
 			v = reflect.ValueOf(time.Second)
 		case in.Kind() == reflect.String:
 			v = reflect.ValueOf("k")
-		case in.Kind() == reflect.Uint64:
-			v = reflect.ValueOf(uint64(1))
 		case in.Kind() == reflect.Int64:
 			v = reflect.ValueOf(int64(1))
 		case in.Kind() == reflect.Uint64:

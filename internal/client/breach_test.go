@@ -162,14 +162,15 @@ func TestABrokenHoldIsNotExtended(t *testing.T) {
 // Promise: P49, C8: what is broken is not reported to another generation; and if it was reported before, its table may say so.
 func TestABrokenHoldIsNotReported(t *testing.T) {
 	b := newBench(t)
-	h, other := b.holds(b.own, Request{Key: "k"}, 7), b.holds(b.own, Request{Key: "j"}, 8)
+	b.holds(b.own, Request{Key: "k"}, 7)
+	b.holds(b.own, Request{Key: "j"}, 8)
 	b.hears(nodeB, broken(b.renewed(), 10, 7))
 	b.goesOver(2)
 	if all := inWords(b.takes()); strings.Contains(strings.Join(all, ", "), "report k") {
 		t.Errorf("sent %q", all)
 	}
 	b = newBench(t)
-	h, other = b.holds(b.own, Request{Key: "k"}, 7), b.holds(b.own, Request{Key: "j"}, 8)
+	h, other := b.holds(b.own, Request{Key: "k"}, 7), b.holds(b.own, Request{Key: "j"}, 8)
 	b.goesOver(2)
 	for _, s := range b.takes() {
 		switch c := commandOf(s).(type) {
