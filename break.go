@@ -27,12 +27,12 @@ func Because(reason string) BreakOption {
 // tells the tokens. A holder that hangs keeps its key for as long as its node lives; Break takes it away, and not from others: another hold of the
 // same session goes on, and so does the session.
 //
-// The holder hears of it with the next renewal of its lease, within a third of its TTL: its contexts end with the cause [ErrBroken], and its Err and Unlock
-// return that. It is an [ErrLost], too. The key is free when the holder calls Unlock (or End, Resign, Leave), as its code has stopped by then; or, if it does not, or is
-// not heard, when the shard's leader has waited for the TTL of its session since it applied the Break. A new leader of the shard waits for
-// the whole TTL once more. By then nobody believes in the lock: nobody else gets it before. A lock with [MaxHold] cannot be extended any more, and its
-// holder is told once a second; if it is not heard, the lock lasts to its end. A caller over HTTP is told with its next request, and given no lease until
-// it has given the lock back, or its lease is over.
+// The holder hears of it with the next renewal of its lease, within a third of its TTL: its contexts end with the cause [ErrBroken], and its Err and
+// Unlock return that. It is an [ErrLost], too. The key is free when the holder calls Unlock (or End, Resign, Leave), as its code has stopped by then;
+// or, if it does not, or is not heard, when the shard's leader has waited for the TTL of its session since it applied the Break. A new leader of the
+// shard waits for the whole TTL once more. By then nobody believes in the lock: nobody else gets it before. A lock with [MaxHold] cannot be extended
+// any more, and its holder is told once a second; if it is not heard, the lock lasts to its end. A caller over HTTP is told with its next request,
+// and given no lease until it has given the lock back, or its lease is over.
 //
 // Break returns nil when nobody holds the key under this token any more. It names one grant, so it never breaks a later one. It may be called again: nothing
 // begins anew. If the shard loses its majority meanwhile and begins again, Break goes on once it is known there who holds the key. Errors:

@@ -108,8 +108,8 @@ func (l *Lock) Deadline() time.Time {
 	return l.grant.hold.Deadline()
 }
 
-// Err returns nil while the lock is held, by the clock at this call: call it right before
-// a write. Afterwards it returns ErrLost, or ErrBroken if an operator has broken it ([Node.Break]), or ErrClosed if Unlock or the session's Close ended it.
+// Err returns nil while the lock is held, by the clock at this call: call it right before a write. Afterwards it returns ErrLost, or ErrBroken if an
+// operator has broken it ([Node.Break]), or ErrClosed if Unlock or the session's Close ended it.
 func (l *Lock) Err() error {
 	h := l.of()
 	err := h.grant.err()

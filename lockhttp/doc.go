@@ -26,10 +26,11 @@
 // time is over: as long as there is no lease_ms, neither says that it is lost. While a guest sends such a renewal it should have no other request under
 // way: an answer to that may give it a lock which the renewal has not named, and which the lease does not cover.
 //
-// An operator may break something that a guest has (mesh.Node.Break). From then on its answers have no lease_ms, and "broken" names what that is: an answer about
-// something else would let the guest believe in it as well. Questions about it are answered with the code broken. The guest stops what it does under that, and says so: by a
-// POST /unlock, whose answer is the code broken, or a POST /renew with "locks" that does not name it. Then there is a lease_ms again. A guest that does neither is told
-// one again a whole lease later: its last one is over by then, and it has stopped everything.
+// An operator may break something that a guest has (mesh.Node.Break). From then on its answers have no lease_ms, and "broken" names what that is: an
+// answer about something else would let the guest believe in it as well. Questions about it are answered with the code broken. The guest stops what
+// it does under that, and says so: by a POST /unlock, whose answer is the code broken, or a POST /renew with "locks" that does not name it. Then
+// there is a lease_ms again. A guest that does neither is told one again a whole lease later: its last one is over by then, and it has stopped
+// everything.
 //
 // As long as one shard has no majority, no guest can move to another server, and new guests cannot come: 503 with the code no_quorum.
 //

@@ -41,8 +41,8 @@ type Answer struct {
 	Holder  string      // Waiting: the name of one that holds it, as far as known
 	Users   []shard.Ref // with ErrInUse: those of the resource
 
-	// Broken are grants of the guest that an operator has broken (P49), and that it has not given back. As long as there are any, Lease is zero: until the guest has given
-	// them back, or does not name them in a renewal that names what it has; or its earlier lease is over.
+	// Broken are grants of the guest that an operator has broken (P49), and that it has not given back. As long as there are any, Lease is zero: until
+	// the guest has given them back, or does not name them in a renewal that names what it has; or its earlier lease is over.
 	Broken []shard.Breach
 
 	// Lease is for how long the guest may believe in all that it has, from when it asked. It counts with an error, too. Zero: it is not
