@@ -215,6 +215,7 @@ const (
 	wireResize
 	wireBreak
 	wireFree
+	wireWithin
 )
 
 func (a *Acquire) fields(c *wire.Codec) {
@@ -415,6 +416,9 @@ func AppendCommand(b []byte, cmd Command) []byte {
 	case Tagged:
 		cmd.fields(as(&c, wireTagged))
 		c.Raw(AppendCommand(nil, cmd.Command))
+	case Within:
+		cmd.fields(as(&c, wireWithin))
+		c.Raw(AppendCommand(nil, cmd.Command))
 	default:
 		panic("shard: a command without a wire form")
 	}
@@ -432,8 +436,8 @@ func as(c *wire.Codec, number uint64) *wire.Codec {
 // its type, since an interface or a type parameter would cost one more allocation.
 func ReadCommand(r *wire.Reader) Command { return readCommand(r, true) }
 
-// readCommand reads a command, which may have a tag if it is not within one that has.
-func readCommand(r *wire.Reader, mayHaveTag bool) Command {
+// readCommand reads a command, which may contain another one if it is not contained itself.
+func readCommand(r *wire.Reader, contains bool) Command {
 	c := wire.Reading(r)
 	t := c.Begin()
 	var number uint64
@@ -542,7 +546,14 @@ func readCommand(r *wire.Reader, mayHaveTag bool) Command {
 		cmd = a
 	case wireTagged:
 		var a Tagged
-		if c.Check(mayHaveTag, "a tag of a tag"); c.Err() == nil {
+		if c.Check(contains, "a tag of a tag"); c.Err() == nil {
+			a.fields(&c)
+			a.read(&c)
+		}
+		cmd = a
+	case wireWithin:
+		var a Within
+		if c.Check(contains, "a wait within a wait"); c.Err() == nil {
 			a.fields(&c)
 			a.read(&c)
 		}

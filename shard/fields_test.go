@@ -87,6 +87,7 @@ var transient = map[string]string{
 	"session.place": "list", "session.peaks": "room", "session.image": "of a snapshot under way",
 	"entry.place": "list", "entry.image": "of a snapshot under way", "request.place": "list", "use.place": "list",
 	"Table.memories": "by forgetAt", "Table.walks": "those that are walking", "session.uses": "like the resource's",
+	"Table.scopes": "by the requests' scopes", "scope.links": "in Table.scopes",
 	"resource.by": "like uses", "resource.walking": "by queue and holders", "resource.peak": "room", "resource.index": "in memories",
 }
 
@@ -193,6 +194,7 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	step(waitsAt("ned", 5, "latch", Latch, 3))
 	step(waitsAt("ned", 6, "barrier", Barrier, 3))
 	step(proclaim("kim", 2, step(campaign("kim", 1, "first")), 5, "second"))
+	step(inner(read("ned", 7, "k"), 9, 10))
 	table.settles = 11 * time.Second
 	step(waited("fay", 1, "k", 1))
 
@@ -204,7 +206,7 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"session.minSince", "session.silent", "session.fixed", "request.value", "request.sequence", "Table.deleted", "completion.until", "use.durable", "Operation.Durable",
+		"session.minSince", "session.silent", "session.fixed", "request.value", "request.sequence", "Table.deleted", "completion.until", "scope.grants", "scope.detects", "use.durable", "Operation.Durable",
 	} {
 		if !was.seen[name] {
 			t.Errorf("%s was not looked at", name)

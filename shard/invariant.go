@@ -39,6 +39,9 @@ func (t *Table) checkCommand(cmd Command) {
 	case Tagged:
 		t.checkCommand(c.Command)
 		return
+	case Within:
+		t.checkCommand(c.Command)
+		return
 	case Claim:
 		key = c.Key
 	case Resize:
@@ -141,6 +144,9 @@ func (t *Table) checkSession(s *session) {
 	for n, r := range s.requests { // order-free: each is checked alone
 		if r.tag != "" && s.guest.tagged[tagID{r.entry.key, r.tag}] != r {
 			panic(fmt.Sprintf("shard: session %v: the tag of request %d is out of place", s.id, n))
+		}
+		if in := r.scope; in != nil && (r.token != 0 || slices.ContainsFunc(in.grants, func(g Grant) bool { return t.scopes[g] == nil })) {
+			panic(fmt.Sprintf("shard: session %v: request %d waits within nothing", s.id, n))
 		}
 		if r.session != s || r.number != n || !s.seen.has(n) || t.keys[r.entry.key] != r.entry {
 			panic(fmt.Sprintf("shard: session %v: request %d is out of place", s.id, n))

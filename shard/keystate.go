@@ -18,6 +18,8 @@ type Inspection struct {
 	List  bool   // the keys with this prefix that are in use, in the order in which they came into use
 	Most  int    // of one key: how many elements each list of its KeyState has at most, with those of earlier pages
 	After Cursor
+
+	Within []Grant // if there are any, only who waits within them is told, and the rest is zero: MaxAsked at most
 }
 
 // Page is what a table tells in one answer.
@@ -25,8 +27,9 @@ type Page struct {
 	Keys  []KeyState // one, or those of a list
 	Quiet time.Duration
 	Next  Cursor
-	More  bool // there may be more behind Next
-	Again bool // what the cursor named is gone, and nothing says where that was: the lists are to be read from the beginning
+	More  bool   // there may be more behind Next
+	Again bool   // what the cursor named is gone, and nothing says where that was: the lists are to be read from the beginning
+	Waits []Wait // some of those within the grants that were asked for; More: there are others, and they are not told
 }
 
 // KeyState is what is known of a key. The lists are those of a page, and the numbers count all that there are. A list of keys tells
@@ -125,9 +128,12 @@ func (t *Table) Inspect(q Inspection, at time.Duration) Page {
 	if t.settles != 0 {
 		p.Quiet = max(t.settles-p.at, time.Millisecond)
 	}
-	if q.List {
+	switch {
+	case len(q.Within) > 0:
+		p.waits(q.Within)
+	case q.List:
 		p.list(q)
-	} else {
+	default:
 		p.one(q)
 	}
 	return p.Page
@@ -356,7 +362,11 @@ func (q *Inspection) Fields(c *wire.Codec) {
 	c.Bool(&q.List)
 	wire.Number(c, &q.Most, MaxWaiters)
 	q.After.fields(c)
-	c.Check(q.List || q.Key != "", "an inspection without a key")
+	if len(q.Within) > 0 || c.Further(t) {
+		grants(c, &q.Within, MaxAsked)
+		c.Check(len(q.Within) > 0, "within nothing")
+	}
+	c.Check(q.List || q.Key != "" || len(q.Within) > 0, "an inspection without a key")
 	c.End(t)
 }
 
@@ -387,6 +397,9 @@ func (p *Page) Fields(c *wire.Codec) {
 	p.Next.fields(c)
 	c.Bool(&p.More)
 	c.Bool(&p.Again)
+	if len(p.Waits) > 0 || c.Further(t) {
+		p.fieldsOfWaits(c)
+	}
 	c.End(t)
 }
 

@@ -1425,12 +1425,13 @@ func TestTableBehavesLikeTheModel(t *testing.T) {
 			cmd := s.next(table)
 			table.Enter(term, now)
 			m.term, m.now = term, now
-			got, want := table.Step(cmd, nil), m.step(cmd)
+			got, want := table.Step(sometimesWithin(i, cmd), nil), m.step(cmd)
 			if !slices.Equal(got, want) {
 				t.Fatalf("seed %d, step %d: Step(%+v) = %+v, want %+v", seed, i, cmd, got, want)
 			}
 			table.checkAll()
 			if i%10 == 0 {
+				checkScopes(t, table)
 				if got, want := table.dump(), m.dump(); got != want {
 					t.Fatalf("seed %d, step %d: after %+v the table is\n%swant\n%s", seed, i, cmd, got, want)
 				}

@@ -335,6 +335,9 @@ func (q *requestImage) fields(c *wire.Codec) {
 		c.Uint(&q.sequence, anyUint)
 		c.Check(q.sequence == 0 || q.token != 0, "a candidate that has proclaimed something")
 	}
+	if q.scope != nil || q.token == 0 && c.Further(t) {
+		q.within(c)
+	}
 	c.End(t)
 }
 
@@ -515,6 +518,7 @@ func (rs *Restore) entry(c *wire.Codec, read *entryImage) {
 			e.holders.push(q.request, &q.place)
 		} else {
 			e.queue.push(q.request, &q.place)
+			rs.t.link(q.request)
 		}
 	}
 	fits := rs.t.settles == 0 && e.due()

@@ -26,6 +26,7 @@ type Table struct {
 	guests   map[string]*session // those of sessions that carry a guest, by its name
 	entries  list[*entry]        // all of keys, oldest first: the order of a snapshot
 	records  list[*session]
+	scopes   map[Grant]*list[*request] // those that wait within a grant (P50)
 
 	revision uint64        // raised by each command and by each grant; a grant's revision is its token (P17)
 	deleted  deletions     // the last deletions of records (P12)
@@ -36,9 +37,9 @@ type Table struct {
 	walks    []*entry      // the resources whose waiters a Walk is to answer
 	digest   uint64        // over revisions and grants; equal on all replicas (P41)
 
-	peaks struct{ keys, sessions int } // for shrink
-	cut   *Cut                         // the snapshot that is being taken, or nil
-	check bool                         // verify the invariants after each step
+	peaks struct{ keys, sessions, scopes int } // for shrink
+	cut   *Cut                                 // the snapshot that is being taken, or nil
+	check bool                                 // verify the invariants after each step
 
 	observe func(Decision)
 }
@@ -109,6 +110,7 @@ func NewTable(f Founding) *Table {
 		keys:     make(map[string]*entry),
 		sessions: make(map[SessionID]*session),
 		guests:   make(map[string]*session),
+		scopes:   make(map[Grant]*list[*request]),
 		revision: f.Revision,
 		settles:  f.Settles,
 		check:    f.Check,
@@ -141,6 +143,7 @@ type request struct {
 	value   []byte
 	op      *Operation // on a resource
 	tag     string     // of a guest; else empty
+	scope   *scope     // while it waits: nil, within nothing
 
 	sequence uint64 // of an election's leader: that of value
 	size     int64  // of a semaphore's hold: the capacity of which it was granted; zero: the key's
@@ -259,6 +262,8 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		case Report:
 			out = t.resume(c, cmd.Tag, out)
 		}
+	case Within:
+		out = t.within(cmd, out)
 	case Walk:
 		if e := t.keys[cmd.Key]; e != nil && t.isCurrentTerm(cmd.Term) {
 			out = t.grant(e, out)
@@ -392,6 +397,7 @@ func (t *Table) admit(r *request, out []Event) []Event {
 	t.keepEntry(e)
 	t.keepSession(r.session)
 	e.queue.remove(&r.place)
+	t.unlink(r)
 	e.holders.push(r, &r.place)
 	if e.taken += r.weight; len(e.former) > 0 {
 		r.size = e.capacity // its caller may have named another one
@@ -519,6 +525,7 @@ func (t *Table) remove(r *request) {
 	if r.token == 0 {
 		t.report(Withdrawn, r)
 		e.queue.remove(&r.place)
+		t.unlink(r)
 	} else {
 		t.report(Finished, r)
 		delete(s.holds, r.token)

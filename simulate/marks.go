@@ -228,7 +228,7 @@ func (k *marks) command(h *Host, name check.ShardName, x *situation, s env.Stepp
 	did := func(what shard.DecisionKind) func(ruling) bool {
 		return func(d ruling) bool { return d.What == what }
 	}
-	switch c := s.Command.(type) {
+	switch c := shard.Bare(s.Command).(type) {
 	case shard.Acquire:
 		granted := func(e shard.Event) bool { return e.What == shard.Granted && e.Number == c.Number }
 		if slices.ContainsFunc(s.Told, granted) && !slices.ContainsFunc(decided, did(shard.Admitted)) {

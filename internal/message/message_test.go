@@ -159,7 +159,7 @@ func TestHotMessagesAreNotAllocated(t *testing.T) {
 			"request": 5,                                // the command, its strings, and its list
 			"reply":   1, "reply of a former leader": 1, // the holder's name
 			"renewal with orphans": 15, "answer": 2, "forward": 4,
-			"request of an operation": 7, "view": 2, "inspect": 3, "state": 12, "request to do what is done once": 5, "request of an arrival": 6,
+			"request of an operation": 7, "view": 2, "inspect": 4, "inspect of who waits": 1, "state": 16, "request to do what is done once": 5, "request of an arrival": 6,
 		}[s.name]
 		if got := testing.AllocsPerRun(100, func() {
 			for r.Reset(whole, shards); r.Next(); {
@@ -239,7 +239,7 @@ func TestNames(t *testing.T) {
 	want := map[string]string{
 		"raft": "heartbeat", "chunk": "snapshot chunk 2", "ack of a chunk": "chunk received", "sum": "table's digest",
 		"host": "host a replica", "removed": "you are removed", "offer": "will you lead", "accept": "I will lead",
-		"request": "lock k", "request of an operation": "pull k", "request to do what is done once": "run k", "request of an arrival": "arrive k", "query": "who uses k", "view": "who uses it", "observe": "who leads k", "led": "nobody knows who leads k", "inspect": "look for keys", "state": "seen", "reply": "queued k", "reply of a former leader": "queued k", "redirect": "not here",
+		"request": "lock k", "request of an operation": "pull k", "request to do what is done once": "run k", "request of an arrival": "arrive k", "query": "who uses k", "view": "who uses it", "observe": "who leads k", "led": "nobody knows who leads k", "inspect": "look for keys", "inspect of who waits": "look for waits", "state": "seen", "reply": "queued k", "reply of a former leader": "queued k", "redirect": "not here",
 		"renewal": "renewal", "renewal with orphans": "renewal", "answer": "renewal answered", "answer without results": "renewal answered",
 		"answer about a dead session": "renewal answered", "serving": "I lead", "forward": "pass on: not here", "missing": "no such replica",
 	}

@@ -81,8 +81,11 @@ func (m *Led) name() string {
 
 // name says of what a question is.
 func (m *Inspect) name() string {
-	if m.List {
+	switch {
+	case m.List:
 		return "look for keys"
+	case m.Inspection.Key == "":
+		return "look for waits"
 	}
 	return "look at " + m.Inspection.Key
 }
@@ -130,6 +133,8 @@ func CommandName(cmd shard.Command) string {
 	case shard.Claim:
 		return fmt.Sprintf("claim %s of %s", c.Tag, c.Key)
 	case shard.Tagged:
+		return CommandName(c.Command)
+	case shard.Within:
 		return CommandName(c.Command)
 	case shard.Fix:
 		return fmt.Sprintf("fix %s token %d", c.Key, c.Token)

@@ -88,7 +88,13 @@ func requests() []sample {
 	leader := shard.Leader{Token: 98, Sequence: 2, Value: []byte("v"), Name: "n", Quiet: true}
 	led := message.Led{Led: replica.Led{Ref: 8, Key: "k", Revision: 99, Leader: leader}, Leadership: by}
 	after := shard.Cursor{Part: 3, Born: 91, Told: 92, After: 93, Reported: true, Session: shard.SessionID{Node: 94, Number: 95}, Number: 96, Key: "m", At: "l"}
-	inspect := message.Inspect{Inspect: replica.Inspect{Node: 7, Ref: 8, Inspection: shard.Inspection{Key: "k", List: true, Most: 100, After: after}}, Generation: 12, Relay: true}
+	within := []shard.Grant{{Shard: 2, Token: 97}, {Shard: 3, Token: 98}}
+	wait := shard.Wait{
+		Session: session, Number: 4, Name: "n", Key: "k", Needs: 2, Capacity: 5, Within: within, Detects: true, Holders: []shard.Holding{{Token: 96, Weight: 1, Name: "o"}}, Silent: 2 * time.Second,
+	}
+	inside, waits := []any{2, 97, 3, 98}, []any{[]any{7, 3, 4, "n", "k", 2, 5, []any{2, 97, 3, 98}, true, []any{[]any{96, 1, "o"}}, 2 * time.Second}}
+	circle := message.Inspect{Inspect: replica.Inspect{Node: 7, Ref: 8, Inspection: shard.Inspection{Within: within}}, Generation: 12}
+	inspect := message.Inspect{Inspect: replica.Inspect{Node: 7, Ref: 8, Inspection: shard.Inspection{Key: "k", List: true, Most: 100, After: after, Within: within}}, Generation: 12, Relay: true}
 	cursor := []any{3, 91, 92, 93, true, 94, 95, 96, "m", "l"}
 	known := shard.KeyState{
 		Key: "k", Used: true, Kind: shard.Resource, Capacity: 2, Taken: 1, Failures: 3, Holding: 4, Waiting: 5, Using: 6, Arrived: 7,
@@ -96,7 +102,7 @@ func requests() []sample {
 		Waiters: []shard.Party{{Name: "o", Weight: 1}}, Users: []shard.Ref{{User: "u", Durable: true, Stamp: 97}}, Arrivals: []string{"w"},
 		Done: []shard.Remembered{{Op: shard.Update, Version: "2", Remains: time.Minute}},
 	}
-	state := message.State{State: replica.State{Ref: 8, Revision: 99, Page: shard.Page{Keys: []shard.KeyState{known}, Quiet: time.Second, Next: after, More: true, Again: true}}, Leadership: by}
+	state := message.State{State: replica.State{Ref: 8, Revision: 99, Page: shard.Page{Keys: []shard.KeyState{known}, Quiet: time.Second, Next: after, More: true, Again: true, Waits: []shard.Wait{wait}}}, Leadership: by}
 	party := func(p shard.Party) []any {
 		return []any{p.Name, p.Guest, p.Token, p.Weight, append([]byte{}, p.Value...), p.Sequence, int(p.Op), p.Version, p.Broken}
 	}
@@ -117,8 +123,9 @@ func requests() []sample {
 		{"view", 19, &view, []any{8, 99, []any{[]any{"u", true, 98}}, true, leads(by)}},
 		{"observe", 20, &observe, []any{7, 8, "k", 10 * time.Second, 12, true}},
 		{"led", 21, &led, []any{8, "k", 99, []any{98, 2, []byte("v"), "n", true}, leads(by)}},
-		{"inspect", 22, &inspect, []any{7, 8, []any{"k", true, 100, cursor}, 12, true}},
-		{"state", 23, &state, []any{8, 99, []any{[]any{states}, time.Second, cursor, true, true}, leads(by)}},
+		{"inspect", 22, &inspect, []any{7, 8, []any{"k", true, 100, cursor, inside}, 12, true}},
+		{"state", 23, &state, []any{8, 99, []any{[]any{states}, time.Second, cursor, true, true, waits}, leads(by)}},
+		{"inspect of who waits", 22, &circle, []any{7, 8, []any{"", false, 0, []any{0, 0, 0, 0, false, 0, 0, 0, "", ""}, inside}, 12, false}},
 		{"reply", 9, &reply, replies(reply)},
 		{"reply of a former leader", 9, &late, replies(late)},
 		{"redirect", 10, &redirect, []any{3, 4, leads(by)}},

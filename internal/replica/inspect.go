@@ -46,6 +46,10 @@ func (r *Replica) inspected(all []Inspect, out *Output) {
 			return
 		}
 		page := r.table.Inspect(q.Inspection, r.leading.tableTime(r.now))
+		for i := range page.Waits {
+			w := &page.Waits[i]
+			w.Silent = r.leading.leases.unheard(w.Session, r.now)
+		}
 		out.States = append(out.States, State{q.Node, q.Ref, r.table.Revision(), page})
 	}
 }

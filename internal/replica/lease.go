@@ -26,6 +26,8 @@ type lease struct {
 	ttl        time.Duration
 	fixed      bool          // a Fix set its end: nothing else that the session says moves it (P7)
 	heard      time.Duration // when it last spoke, or this leader began to serve
+	spoken     bool          // it has spoken since, and then at:
+	last       time.Duration // whatever a stall has excused
 	before     time.Duration // how long it had been silent by then (P5)
 	excused    bool          // a stall has moved its end since: see stalled
 	recalled   bool          // a Silent of zero is on its way
@@ -65,7 +67,19 @@ func (ls *leases) inherit(s shard.Lease, now time.Duration, rho float64) {
 }
 
 // open starts the lease of a session that has a record from now on.
-func (ls *leases) open(id shard.SessionID, ttl, now time.Duration) { ls.spoke(ls.start(id, ttl, now)) }
+func (ls *leases) open(id shard.SessionID, ttl, now time.Duration) {
+	l := ls.start(id, ttl, now)
+	l.spoken, l.last = true, now
+	ls.spoke(l)
+}
+
+// unheard returns for how long a session has said nothing, or MaxDuration if it has not since this leader serves.
+func (ls *leases) unheard(id shard.SessionID, now time.Duration) time.Duration {
+	if l := ls.byID[id]; l != nil && l.spoken {
+		return min(now-l.last, shard.MaxDuration)
+	}
+	return shard.MaxDuration
+}
 
 func (ls *leases) start(id shard.SessionID, ttl, now time.Duration) *lease {
 	l := &lease{id: id, ttl: ttl, heard: now}
@@ -93,6 +107,7 @@ func (ls *leases) hear(id shard.SessionID, now time.Duration) bool {
 		return true // no word moves its end (P7)
 	}
 	l.heard, l.before, l.excused = now, 0, false
+	l.spoken, l.last = true, now
 	ls.spoke(l)
 	return true
 }

@@ -142,6 +142,10 @@ func (c *Codec) Begin() Tuple {
 	return t
 }
 
+// Further reports whether an array that is read has more elements than were read so far, for those that are left out when they would be
+// empty. If the Codec writes, it has none.
+func (c *Codec) Further(t Tuple) bool { return !c.writes && c.n < t.fields }
+
 // End closes the array. When reading, it fails if the header gave another number of elements.
 func (c *Codec) End(t Tuple) {
 	switch {

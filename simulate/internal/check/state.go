@@ -33,7 +33,7 @@ type digests [1024]struct {
 // and to those whose places in an earlier table do not go together with one that is reported (C8), and to those that can never be let in once a semaphore is smaller.
 func (s *state) stepped(name ShardName, node transport.ID, c env.Stepped) {
 	reports, resizes := false, false
-	switch c.Command.(type) {
+	switch shard.Bare(c.Command).(type) {
 	case shard.Report, shard.Settle, shard.Calm:
 		reports = true
 	case shard.Resize:
