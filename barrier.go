@@ -47,6 +47,7 @@ func (b *Barrier) Enter(ctx context.Context) (*Passage, error) {
 	if _, err := s.reenter(ctx, &req, false); err != nil {
 		return nil, err
 	}
+	req.Within = s.within(ctx)
 	h, info, err := s.inner.Acquire(ctx, req)
 	if err != nil {
 		return nil, newWaitError(b.name, ring.Shard(b.name, s.config.shards), *info, err)

@@ -99,6 +99,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Leadership, err
 	if _, err := s.reenter(ctx, &req, false); err != nil {
 		return nil, err
 	}
+	req.Within = s.within(ctx)
 	h, info, err := s.acquire(ctx, req)
 	if err != nil {
 		return nil, newWaitError(e.name, ring.Shard(e.name, s.config.shards), *info, err)

@@ -137,6 +137,7 @@ type WaitError struct {
 }
 
 func newWaitError(key string, shard int, info client.WaitInfo, err error) *WaitError {
+	err = deadlockOf(err)
 	e := &WaitError{
 		Key: key, Shard: shard, Leader: info.Leader, Holder: info.Holder, Token: info.Token,
 		Queued: info.Queued, Ahead: info.Ahead, Quiet: info.Quiet, err: err, mode: info.Mode,

@@ -111,7 +111,7 @@ func (l *Latch) Wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	info, err := s.inner.Await(ctx, client.Request{Key: l.name, Mode: client.Waits, Capacity: int64(l.n)})
+	info, err := s.inner.Await(ctx, client.Request{Key: l.name, Mode: client.Waits, Capacity: int64(l.n), Within: s.within(ctx)})
 	if err != nil {
 		return newWaitError(l.name, ring.Shard(l.name, s.config.shards), *info, err)
 	}

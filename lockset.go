@@ -55,13 +55,13 @@ func (n *Node) LockAll(ctx context.Context, keys []string, opts ...LockOption) (
 // A caller that holds a lock must go by the same order: with a context of a lock of the same session whose key is not before all keys in
 // that order, LockAll returns ErrSelfDeadlock. So it does for an operation, a leadership or a barrier, but not for a use of a resource.
 //
-// [Value] goes with each lock. [Reentrant] and [MaxHold] do not fit, and are ErrInvalidOption. On any error nothing is held, and no place in
+// [Value] goes with each lock. With [DetectDeadlock] it also gives up in a circle of calls, whatever their order. [Reentrant] and [MaxHold] do not fit, and are ErrInvalidOption. On any error nothing is held, and no place in
 // a queue is kept; what LockAll had is given back before it returns, and the releases are repeated as those of Unlock are, but if ctx has
 // ended, it does not wait for their confirmation. Errors:
 //
 //   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum if the replicas of the key that it names have not
 //     answered for 2 s
-//   - ErrCapacityMismatch, ErrTooManyWaiters or ErrClosed, in a *WaitError
+//   - ErrCapacityMismatch, ErrTooManyWaiters or ErrClosed, in a *WaitError; ErrDeadlock with [DetectDeadlock]
 //   - ErrLost if the session was lost, or one of the locks while others were waited for
 //   - ErrSelfDeadlock, ErrInvalidKey, ErrInvalidOption
 //
@@ -199,7 +199,9 @@ func (t *taking) queue(ctx context.Context, i int) error {
 			defer h.OnEnd(func(cause error) { cancel(cause) })()
 		}
 	}
-	h, info, err := t.session.acquire(wait, t.reqs[i])
+	req := t.reqs[i]
+	req.Within = t.within(ctx)
+	h, info, err := t.session.acquire(wait, req)
 	if err == nil {
 		t.holds[i] = h
 		return t.lost()

@@ -503,7 +503,7 @@ func splitAddr(addr string) (host string, err error) {
 	return host, nil
 }
 
-// LockOption is an option of Lock, RLock, Acquire, their Try variants, Do, and LockAll, which takes Value alone.
+// LockOption is an option of Lock, RLock, Acquire, their Try variants, Do, and LockAll, which takes Value and DetectDeadlock alone.
 type LockOption func(*lockOptions)
 
 type lockOptions struct {
@@ -511,6 +511,7 @@ type lockOptions struct {
 	value     []byte
 	hold      time.Duration
 	fixed     bool
+	detects   bool
 }
 
 // Reentrant lets a call enter the lock that its context comes from: a context that was

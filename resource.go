@@ -196,6 +196,7 @@ func (r *Resource) begin(ctx context.Context, op Op) (*Operation, error) {
 	if _, err := s.reenter(ctx, &req, false); err != nil {
 		return nil, err
 	}
+	req.Within = s.within(ctx)
 	h, skipped, info, err := s.inner.Operate(ctx, req)
 	switch {
 	case errors.Is(err, ErrInUse):

@@ -108,6 +108,7 @@ func (s *Session) Abandon() {
 //   - ErrLost for a lock with [MaxHold] that ended before it could be returned, because the
 //     answer took that long or this process was suspended
 //   - ErrSelfDeadlock or ErrUpgrade if ctx comes from a lock of the same key; see [Reentrant]
+//   - ErrDeadlock, in a *WaitError, with [DetectDeadlock]
 //   - ErrInvalidKey, ErrInvalidOption
 //
 // Call Unlock when done.
@@ -194,6 +195,7 @@ func (s *Session) take(ctx context.Context, req client.Request, opts []LockOptio
 		return nil, err
 	}
 	if g == nil {
+		req.Within = s.within(ctx)
 		h, info, err := s.acquire(ctx, req)
 		if err != nil {
 			return nil, newWaitError(req.Key, ring.Shard(req.Key, s.config.shards), *info, err)
@@ -251,7 +253,7 @@ func checkRequest(req *client.Request, opts []LockOption) (reentrant bool, err e
 	case o.fixed && o.hold < minHold:
 		return false, invalid("MaxHold", o.hold, fmt.Sprintf("%v to the mesh's MaxTTL", minHold))
 	}
-	req.Value, req.MaxHold = slices.Clone(o.value), o.hold
+	req.Value, req.MaxHold, req.Detects = slices.Clone(o.value), o.hold, o.detects
 	return o.reentrant, nil
 }
 

@@ -74,6 +74,8 @@ func (s *shardClient) tickAsks() {
 	now := s.client.now
 	for _, c := range slices.Clone(s.asks) {
 		switch {
+		case c.over:
+			continue
 		case now-c.first >= noQuorumAfter:
 			s.abandon(c, fault.ErrNoQuorum)
 			continue

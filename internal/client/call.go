@@ -89,6 +89,7 @@ type Call struct {
 	leaves   bool   // an Unlock whose caller does not wait any more
 
 	awaits []awaited // of a Confirm
+	search *search   // of a Lock that looks for a deadlock, and of its questions
 
 	quietUntil time.Duration // when the shard is expected to grant, as it last said (P27)
 }
@@ -119,6 +120,9 @@ type Request struct {
 	MaxHold  time.Duration // zero: renewed until it is given back
 
 	Operation *shard.Operation // Operates only
+
+	Within  []shard.Grant // the grants that the caller's context comes from, in no order, none twice, MaxWithin at most
+	Detects bool          // the caller wants to know of a deadlock
 
 	Tag   string // of a guest's: names it, among those for its key
 	Claim bool   // only if the guest has asked for it before

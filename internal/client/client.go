@@ -42,14 +42,16 @@ type Config struct {
 // Client is the client side of one node, for all shards. One goroutine at a time may use it, its
 // Counters apart.
 type Client struct {
-	cfg       Config
-	shards    []*shardClient // by shard; nil: not used yet
-	view      View
-	limit     time.Duration // for how long a lease may last
-	lastLease uint64        // the number of the last lease
-	lastAsk   uint64        // the number of the last question
-	heard     []*Session    // those of guests that have calls in hears
-	counters  Counters
+	cfg        Config
+	shards     []*shardClient // by shard; nil: not used yet
+	view       View
+	limit      time.Duration // for how long a lease may last
+	lastLease  uint64        // the number of the last lease
+	lastAsk    uint64        // the number of the last question
+	heard      []*Session    // those of guests that have calls in hears
+	searches   []*search     // Locks that look for a deadlock, in the order in which they began
+	nextSearch time.Duration // when a Tick is to look after them; a lower bound
+	counters   Counters
 
 	now      time.Duration // of the Step under way
 	out      *Output       // of the Step under way
@@ -68,7 +70,7 @@ type Counters struct {
 
 // New returns a client that knows no shard's leader yet.
 func New(cfg Config) *Client {
-	return &Client{cfg: cfg, shards: make([]*shardClient, cfg.Shards), limit: unlimited, deadline: env.Never}
+	return &Client{cfg: cfg, shards: make([]*shardClient, cfg.Shards), limit: unlimited, deadline: env.Never, nextSearch: env.Never}
 }
 
 // View is where requests may go. A client keeps it; nobody may change it any more.
@@ -292,6 +294,7 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 				s.tickWatches()
 			}
 		}
+		c.tickSearches()
 		c.answerGuests()
 	case NodeGone:
 		for _, s := range c.shards {
@@ -478,8 +481,16 @@ func (c *Client) wakeAt(t time.Duration) { c.deadline = min(c.deadline, t) }
 
 // finish gives a call its result. A call is finished once.
 func (c *Client) finish(call *Call, err error) {
-	if !call.over {
+	switch {
+	case call.over:
+		return
+	case call.search != nil && call.Kind == Ask:
 		call.over, call.Err = true, err
-		c.emit(Finished{call})
+		c.searched(call)
+		return
+	case call.search != nil:
+		c.endSearch(call.search)
 	}
+	call.over, call.Err = true, err
+	c.emit(Finished{call})
 }

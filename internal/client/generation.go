@@ -194,10 +194,13 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 	if r.Weight, r.Capacity = q.Share(); c.Hold != nil && c.Hold.capacity != 0 {
 		r.Capacity = c.Hold.capacity
 	}
-	if r.Uses {
+	switch {
+	case r.Uses:
 		return r
+	case c.Hold != nil:
+		return q.tagged(r)
 	}
-	return q.tagged(r)
+	return q.within(r)
 }
 
 // timeLeft is for how long the table must keep a hold of fixed length so that its holder may believe in it

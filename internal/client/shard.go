@@ -84,6 +84,7 @@ func (s *shardClient) lock(c *Call) {
 	}
 	s.client.counters.Locks.Add(1)
 	c.reports = c.Request.Held != 0
+	s.client.watchFor(c)
 	s.request(c, s.leaseFor(c.Session, c.Request.MaxHold > 0))
 }
 
@@ -110,11 +111,11 @@ func (s *shardClient) command(c *Call) shard.Command {
 		case q.Claim:
 			return shard.Claim{Call: base, Key: q.Key, Tag: q.Tag}
 		case q.Operation != nil:
-			return q.tagged(shard.Begin{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Operation: *q.Operation})
+			return q.within(shard.Begin{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Operation: *q.Operation})
 		}
 		a := shard.Acquire{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Kind: q.kind(), Try: q.Try, Value: q.Value}
 		a.Weight, a.Capacity = q.Share()
-		return q.tagged(a)
+		return q.within(a)
 	case Cancel:
 		return shard.Cancel{Call: base, TTL: l.ttl, Name: name, Target: c.target}
 	case Unlock:

@@ -73,6 +73,8 @@ var (
 	ErrCapacity = errors.New("mesh: the key is in use with another kind or capacity")
 	// ErrTooManyWaiters: no more requests may wait for the key.
 	ErrTooManyWaiters = errors.New("mesh: too many waiters for the key")
+	// ErrDeadlock: a call was in a circle of calls that wait for each other, and has given up.
+	ErrDeadlock = errors.New("mesh: deadlock")
 	// ErrUnconfirmed: a release was sent, and not confirmed.
 	ErrUnconfirmed = errors.New("mesh: sent, not confirmed")
 	// ErrBroken: an operator has broken the grant. It is an ErrLost, too.

@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // Hold is one granted request, as its holder sees it. Its methods are safe for concurrent use.
@@ -34,6 +35,12 @@ type watcher struct{ f func(cause error) }
 
 // Token returns the grant's fencing token.
 func (h *Hold) Token() uint64 { return h.belief.Token }
+
+// Grant names the hold's grant as requests of a session do; false: that is of another mesh, in which the name means nothing.
+func (h *Hold) Grant(s *Session) (g shard.Grant, ours bool) {
+	mine, other := h.node.mesh.Load(), s.node.mesh.Load()
+	return shard.Grant{Shard: h.belief.Shard, Token: h.belief.Token}, mine != nil && other != nil && mine.id == other.id
+}
 
 // Is reports whether the hold is what q asks for, as far as that is known of one that a guest has claimed.
 func (h *Hold) Is(q client.Request) bool { return h.belief.Is(&q) }

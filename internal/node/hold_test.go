@@ -166,3 +166,21 @@ func TestReleaseMeetsTheEnd(t *testing.T) {
 		b.expects()
 	}
 }
+
+// Promise: P50: a grant has a name in the mesh of its node alone: in another one its token is another grant's.
+func TestAGrantOfAnotherMesh(t *testing.T) {
+	nodeOf := func(id uint64) *Node {
+		n := &Node{}
+		if id != 0 {
+			n.mesh.Store(&mesh{id: id})
+		}
+		return n
+	}
+	one := nodeOf(1)
+	h := &Hold{belief: &client.Hold{Shard: 3, Token: 7}, node: one}
+	for n, want := range map[*Node]bool{one: true, nodeOf(1): true, nodeOf(2): false, nodeOf(0): false} {
+		if g, ours := h.Grant(&Session{node: n}); ours != want || g != (shard.Grant{Shard: 3, Token: 7}) {
+			t.Errorf("%+v, %t, want %t", g, ours, want)
+		}
+	}
+}
