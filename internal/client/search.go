@@ -109,10 +109,7 @@ func (c *Client) searched(ask *Call) {
 		return // it is over
 	}
 	s.asks = slices.DeleteFunc(s.asks, func(o *Call) bool { return o == ask })
-	if ask.Err != nil {
-		c.rest(s) // a shard without a majority tells nothing
-		return
-	}
+	// A shard without a majority tells of nobody: a circle over it is not seen, and others are.
 	s.answers = append(s.answers, lookAnswer{ask.Shard, ask.Page.Generation, ask.Page.Waits})
 	if len(s.asks) > 0 {
 		return

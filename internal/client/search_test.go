@@ -149,7 +149,7 @@ func TestACircleThatIsGone(t *testing.T) {
 	}
 }
 
-// Promise: P50: who waits for one that goes on looks less and less often. A shard that does not answer ends the look.
+// Promise: P50: who waits for one that goes on looks less and less often, also if nobody answers.
 func TestLooksGrowRare(t *testing.T) {
 	b := newBench(t)
 	c := b.inCircle(detects)
@@ -168,6 +168,39 @@ func TestLooksGrowRare(t *testing.T) {
 	b.looksSent()
 	b.pass(searchAfter)
 	if b.oneLook(9); c.over {
+		t.Errorf("%v", c.Err)
+	}
+}
+
+// Promise: P50: a shard without a majority hides no circle of others.
+func TestASilentShardHidesNoCircle(t *testing.T) {
+	b := newBench(t, 2)
+	c := b.inCircle(detects)
+	b.pass(searchAfter)
+	b.tells(b.oneLook(9), itself(c))
+	answer := func(want int, waits ...shard.Wait) {
+		t.Helper()
+		n := 0
+		for _, s := range b.looksSent() {
+			if s.Shard == 0 {
+				n++
+				b.tells(s, waits...)
+			}
+		}
+		if n != want {
+			t.Fatalf("%d questions for shard 0, want %d", n, want)
+		}
+	}
+	answer(1, another())
+	b.pass(noQuorumAfter)
+	answer(1, itself(c))
+	b.pass(noQuorumAfter)
+	answer(0)
+	b.pass(searchAfter)
+	if answer(1, itself(c), another()); !c.over {
+		t.Errorf("it waits on")
+	}
+	if !errors.Is(c.Err, fault.ErrDeadlock) {
 		t.Errorf("%v", c.Err)
 	}
 }
