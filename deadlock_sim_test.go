@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,6 +162,29 @@ func TestTheDeadAreInNoCircle(t *testing.T) {
 	}
 }
 
+// Promise: P50: the leader of one of the keys is killed between the two readings. Its successor tells of the same circle, once it has heard of those in
+// it itself.
+func TestALeaderDiesBetweenTheReadings(t *testing.T) {
+	for seed := range fewer[uint64](3, 20) {
+		w := newTrial(t, simulate.Options{Seed: seed}, 10*time.Second, 5)
+		k1, k2 := w.ledBy("a"), w.ledBy("b")
+		mine, its := w.lock("d", k1), w.lock("e", k2)
+		one := w.inside("d", mine, k2, mesh.DetectDeadlock())
+		other := w.inside("e", its, k1, mesh.DetectDeadlock())
+		w.pass(1500 * time.Millisecond)
+		w.Host("a").Crash()
+		w.pass(time.Second)
+		if one.at >= 0 || other.at >= 0 {
+			t.Errorf("seed %d: they return before anybody was heard of again: %v, %v", seed, one.err, other.err)
+		}
+		w.pass(15 * time.Second)
+		if one.at < 0 || other.at < 0 || (one.err == nil) == (other.err == nil) {
+			t.Fatalf("seed %d: %v: %v; %v: %v", seed, one.at, one.err, other.at, other.err)
+		}
+		circleOf(t, cmp.Or(one.err, other.err))
+	}
+}
+
 // span is a time in which a caller waits for a key, or holds it: from when it began to want it, or had it.
 type span struct {
 	host, key string
@@ -237,6 +261,11 @@ func TestOnlyCirclesAreDeadlocks(t *testing.T) {
 			}
 			if !match(0, nil, 0, w.Now()) {
 				t.Errorf("seed %d, at %v: there was no such circle: %v", seed, w.Now(), err)
+			}
+			d = &mesh.DeadlockError{Circle: slices.Clone(d.Circle)}
+			d.Circle[0].Token++
+			if match(0, nil, 0, w.Now()) {
+				t.Errorf("seed %d: this test believes in a lock that nobody had", seed)
 			}
 		}
 		quiet, over, callers := false, 0, 0
