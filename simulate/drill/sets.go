@@ -8,7 +8,8 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// set: some take several keys together, now and then inside of a lock of the first, and some take one of them.
+// set: some take several keys together, now and then inside of a lock of the first, and some take one of them, and then another one, in any order:
+// they may wait in a circle.
 func (g *guests) set(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
 		keys := []string{"set/a", "set/b", "set/c", "set/d"}
@@ -30,6 +31,10 @@ func (g *guests) set(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 			}()
 			in, keys = l.WithContext(ctx), keys[1:]
 		}
+		if len(keys) == 0 {
+			g.inside(ctx, in, n, chance)
+			return
+		}
 		wait, cancel := g.wait(in, chance)
 		set, err := n.LockAll(wait, keys)
 		cancel()
@@ -41,4 +46,18 @@ func (g *guests) set(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 		defer cancel()
 		_ = set.Unlock(wait)
 	})
+}
+
+// inside takes one of the keys inside of a lock of another one, and wants to know of a deadlock.
+func (g *guests) inside(ctx, in context.Context, n *mesh.Node, chance *rand.Rand) {
+	wait, cancel := g.wait(in, chance)
+	l, err := n.Lock(wait, "set/"+string(rune('a'+chance.IntN(4))), mesh.DetectDeadlock())
+	cancel()
+	if err != nil {
+		return
+	}
+	_ = simulate.Sleep(l.Context(), upTo(chance, ttl/16))
+	wait, cancel = g.wait(ctx, chance)
+	defer cancel()
+	_ = l.Unlock(wait)
 }
