@@ -18,15 +18,16 @@ import (
 var ErrDeadlock = fault.ErrDeadlock
 
 // DetectDeadlock makes a call that waits look for a deadlock: a circle of calls that wait for each other, on any nodes. A call waits for another
-// one if that one's context comes from a lock of the key ([Lock.Context], [Lock.WithContext], [Node.Do]): a lock counts as needed by all that waits
-// in its context. In a circle the youngest of the calls with this option, the one whose context holds the lock of the highest
-// token, gives up: it returns a *[WaitError] that unwraps to a *[DeadlockError] and to ErrDeadlock. What its context holds is still held, and in the others' way:
-// unlock it, and begin again.
+// one if that one's context comes from a lock of the key ([Lock.Context], [Lock.WithContext], [Node.Do]): a lock counts as needed by all that
+// waits in its context. In a circle the youngest of the calls with this option, the one whose context holds the lock of the highest token, gives
+// up: it returns a *[WaitError] that unwraps to a *[DeadlockError] and to ErrDeadlock. What its context holds is still held, and in the others'
+// way: unlock it, and begin again.
 //
 // Only a call whose context comes from a lock looks, for nobody waits for another one: after a second, and then less and less
 // often, at least every ten seconds. Each look asks the leaders of all shards. A circle counts only if it was there at one moment, with all its
-// locks and waits: a call that is merely late, or that a cut or a crash holds up, is no deadlock. But a lease that runs out, a
-// context that ends, or the end of a lock with [MaxHold] might have ended the circle as well.
+// locks and waits, and once all its nodes were heard of since. So a call that is merely late, or that a cut or a crash holds up, is no
+// deadlock; and a circle is found after some ten seconds, and a third of the longest of its sessions' TTLs ([WithLeaseTTL]). A lease that runs
+// out, a context that ends, or the end of a lock with [MaxHold] might have ended it as well.
 //
 // Every call that waits in the context of a lock, an operation, a leadership or a passage is seen, with or without this option. So one call with it
 // is enough to break a circle. [Node.LockAll] holds the locks that it has so far. These circles are not seen:
