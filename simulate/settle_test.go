@@ -183,15 +183,6 @@ func TestALeaverMakesTheLastChange(t *testing.T) {
 	}
 }
 
-// Promise: G6, C4: two nodes whose lists differ by an entry each, so that neither has the other one on its list, do not call for ever.
-// Method: in wan 600004367, each of a and c began its call as soon as the other one's was answered, and before it was decided. All calls
-// were decided, one every 0.2 s, and no generation lasted long enough to serve.
-func TestNoRollCallsInTurnsForEver(t *testing.T) {
-	if got := simulate.Play(simulate.Options{Seed: 600004367, Profile: simulate.WAN}, drill.Play); got.Err != nil {
-		t.Error(got.Err)
-	}
-}
-
 // Promise: G6, P30: a change of voters does not begin if one that it needs has heard nothing since the change was wanted.
 // Method: of three voters the third is cut off for so long that it is to have no vote any more. When the core has decided so, it is
 // back, and the second one hears the leader no more; but what it has said before is on its way. In wan 600000742 the leader took
