@@ -210,21 +210,7 @@ func TestACoreKeepsItsVotes(t *testing.T) {
 	left := 0
 	for seed := range uint64(20) {
 		w := simulate.New(simulate.Options{Seed: seed})
-		joined := 0
-		hosts := []string{"a", "b", "c"}
-		for _, host := range hosts {
-			w.Host(host).Boot("node", func(ctx context.Context) {
-				if _, err := mesh.JoinContext(ctx, hosts, mesh.WithName(host), mesh.WithShards(1)); err == nil {
-					joined++
-				}
-			})
-		}
-		if err := w.RunUntil(func() bool { return joined == 3 && len(w.Serving(0)) == 1 }, time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		_ = w.Run(5 * time.Second) // the ring's owner leads
-		leader := w.Serving(0)[0]
-		others := slices.DeleteFunc(hosts, func(host string) bool { return host == leader })
+		leader, others := threeJoin(t, w)
 		deaf := seed%2 == 0
 		if deaf {
 			w.Net.PartitionOneWay(others[:1], []string{leader})
@@ -293,23 +279,9 @@ func TestACoreKeepsItsLearner(t *testing.T) {
 // The voters on which the core has decided for a shard count as its voters: the leader may begin the change, with what it has heard
 // already, and nobody can take that back (P30). Of three entries the third is silent, and is to have no vote any more.
 func TestACoreKeepsTheNextVoters(t *testing.T) {
-	hosts := []string{"a", "b", "c"}
 	w := simulate.New(simulate.Options{})
 	defer w.Close()
-	joined := 0
-	for _, host := range hosts {
-		w.Host(host).Boot("node", func(ctx context.Context) {
-			if _, err := mesh.JoinContext(ctx, hosts, mesh.WithName(host), mesh.WithShards(1)); err == nil {
-				joined++
-			}
-		})
-	}
-	if err := w.RunUntil(func() bool { return joined == 3 && len(w.Serving(0)) == 1 }, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	_ = w.Run(5 * time.Second) // the ring's owner leads
-	leader := w.Serving(0)[0]
-	others := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return host == leader })
+	leader, others := threeJoin(t, w)
 	stays, silent := others[0], others[1]
 	decides, changes := false, false
 	w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
@@ -473,4 +445,24 @@ func TestHostsOutOfTheCoreKeepApart(t *testing.T) {
 	if partly == 0 {
 		t.Error("all hosts out of the core reach all of it, or none")
 	}
+}
+
+// threeJoin makes a mesh of the hosts a, b and c with one shard, and returns which of them leads it, and the others.
+func threeJoin(t *testing.T, w *simulate.World) (leader string, others []string) {
+	t.Helper()
+	hosts := []string{"a", "b", "c"}
+	joined := 0
+	for _, host := range hosts {
+		w.Host(host).Boot("node", func(ctx context.Context) {
+			if _, err := mesh.JoinContext(ctx, hosts, mesh.WithName(host), mesh.WithShards(1)); err == nil {
+				joined++
+			}
+		})
+	}
+	if err := w.RunUntil(func() bool { return joined == 3 && len(w.Serving(0)) == 1 }, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Run(5 * time.Second) // the ring's owner leads
+	leader = w.Serving(0)[0]
+	return leader, slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return host == leader })
 }

@@ -26,7 +26,7 @@ const locksUsage = `usage: lockmesh locks <command> [flags] ...
   break KEY TOKEN [ADDRESS]   take a key from what holds it under this token, as show names it
 
 break ends one hold, and never a later one. Its holder is told to stop (mesh.ErrBroken), and the key is free as soon as it has, or when the TTL of
-its session is over: nobody else gets it before the holder has stopped to believe in it. What else the holder's process has goes on. If break ends
+its session is over: nobody else gets it while the holder may still believe in it. What else the holder's process has goes on. If break ends
 before the key is free (-timeout), repeat it, or wait: what is broken is free later in any case.
 
 A key that is no plain word is printed as a Go string, and may be given so: "\x00key". The node that is asked is at ADDRESS, or as -node
@@ -300,12 +300,17 @@ func printKeys(w io.Writer, all []mesh.KeyState) {
 	t.Flush()
 }
 
+// caller names a node, or the guest for which it acts.
+func caller(node, guest string) string {
+	if guest != "" {
+		return "guest " + guest
+	}
+	return node
+}
+
 // holderOf says who holds a key.
 func holderOf(h mesh.KeyHolder) string {
-	who := h.Node
-	if h.Guest != "" {
-		who = "guest " + h.Guest
-	}
+	who := caller(h.Node, h.Guest)
 	if h.Broken {
 		who += " (broken)"
 	}
@@ -343,11 +348,7 @@ func printKey(w io.Writer, k *mesh.KeyState) {
 		fmt.Fprintf(t, "held by\t%s\ttoken %d\t%s\n", holderOf(h), h.Token, what(h.Shared, h.Permits, h.Operation, h.Version))
 	}
 	for _, x := range k.Waiters {
-		who := x.Node
-		if x.Guest != "" {
-			who = "guest " + x.Guest
-		}
-		fmt.Fprintf(t, "waits, as %d\t%s\t\t%s\n", x.Place, who, what(x.Shared, x.Permits, x.Operation, x.Version))
+		fmt.Fprintf(t, "waits, as %d\t%s\t\t%s\n", x.Place, caller(x.Node, x.Guest), what(x.Shared, x.Permits, x.Operation, x.Version))
 	}
 	for _, u := range k.Users {
 		fmt.Fprintf(t, "used by\t%s\t\t%s\n", u.User, durable(u))

@@ -55,11 +55,11 @@ func (l *lease) hearBreaches(a message.Answer) {
 	if l.ofGuest() {
 		l.session.mended(l.shard.shard, l.client.now, unnamed)
 	}
-	for _, h := range slices.Clone(l.holds) {
-		if h.broken && !l.fixed && l.client.now-h.brokenAt >= 2*l.ttl {
-			l.forget(h) // nobody unlocks it
-			l.waive(shard.Breach{Key: h.Key, Token: h.Token})
-		}
+	stays := func(h *Hold) bool { return h.broken && !l.fixed && l.client.now-h.brokenAt >= 2*l.ttl }
+	for i := slices.IndexFunc(l.holds, stays); i >= 0; i = slices.IndexFunc(l.holds, stays) {
+		h := l.holds[i]
+		l.forget(h) // nobody unlocks it
+		l.waive(shard.Breach{Key: h.Key, Token: h.Token})
 	}
 }
 

@@ -130,15 +130,14 @@ func (l *lookout) told(asked, now time.Duration, answers []lookAnswer) outcome {
 			}
 		}
 	}
-	if l.level++; len(next) > 0 && l.level <= maxLevels && l.find(l.waiters) != nil {
-		return outcome{next: []lookQuery{{-1, next}}}
-	}
-	g := newWaits(l.waiters)
 	self := l.find(l.waiters)
 	if self == nil {
 		return outcome{}
 	}
-	circle := g.circleOf(self)
+	if l.level++; len(next) > 0 && l.level <= maxLevels {
+		return outcome{next: []lookQuery{{-1, next}}}
+	}
+	circle := newWaits(l.waiters).circleOf(self)
 	if youngest(circle) != self {
 		return outcome{}
 	}

@@ -422,10 +422,8 @@ func (l *lease) lose(gone bool) {
 		case call.Kind == Unlock || call.Kind == Close:
 			call.Use = nil
 			c.finish(call, fault.ErrUnconfirmed)
-		case call.Kind == Recall || call.Kind == Arrive || call.Kind == Resize || call.Kind == Break:
-			c.finish(call, call.unanswered(fault.ErrLost))
 		default:
-			c.finish(call, fault.ErrLost)
+			c.finish(call, call.unanswered(fault.ErrLost))
 		}
 	}
 	for _, call := range again {
@@ -460,10 +458,8 @@ func (l *lease) drop(why error) {
 		if c.Kind == Unlock || c.Kind == Close {
 			c.Use = nil
 			l.client.finish(c, fault.ErrUnconfirmed)
-		} else if c.Kind == Recall || c.Kind == Arrive || c.Kind == Resize || c.Kind == Break {
-			l.client.finish(c, c.unanswered(why))
 		} else {
-			l.client.finish(c, why)
+			l.client.finish(c, c.unanswered(why))
 		}
 	}
 }

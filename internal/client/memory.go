@@ -112,10 +112,11 @@ func (l *lease) goOverDone(c *Call, m shard.Memory) {
 	c.askAgain()
 }
 
-// unanswered returns the result of a Recall, an Arrive, a Resize or a Break of which it is not known whether the table has it.
+// unanswered returns the result of a call of which it is not known whether the table has it: err, unless that must be said.
 func (c *Call) unanswered(err error) error {
-	if c.Hold != nil || c.Kind == Arrive || c.Kind == Resize || c.Kind == Break {
-		return fault.ErrUnconfirmed // with a hold it was an End: the operation may count as done
+	ended := c.Kind == Recall && c.Hold != nil // it was an End: the operation may count as done
+	if ended || c.Kind == Arrive || c.Kind == Resize || c.Kind == Break {
+		return fault.ErrUnconfirmed
 	}
 	return err
 }
