@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,73 +78,81 @@ func (h history) check(model porcupine.Model) error {
 	return nil
 }
 
+// callersPerNode is how many callers underCuts has on each node.
+const callersPerNode = 3
+
+// underCuts lets callers on all nodes call, again and again, until a time has passed, while one node after the other is cut off. It returns when the
+// last call has.
+func (w *trial) underCuts(seed uint64, lasts time.Duration, call func(ctx context.Context, n *mesh.Node, caller int, chance *rand.Rand)) {
+	start, callers, over := w.Now(), 0, 0
+	hosts := slices.Sorted(maps.Keys(w.nodes))
+	for i, host := range hosts {
+		for j := range callersPerNode {
+			caller, chance := callers, rand.New(rand.NewPCG(seed, uint64(callersPerNode*i+j)))
+			callers++
+			w.begin(host, func(ctx context.Context, n *mesh.Node) {
+				for simulate.Now(ctx)-start < lasts {
+					_ = simulate.Sleep(ctx, time.Duration(chance.Int64N(int64(500*time.Millisecond))))
+					call(ctx, n, caller, chance)
+				}
+				over++
+			})
+		}
+	}
+	for chance := rand.New(rand.NewPCG(seed, 99)); w.Now()-start < lasts; {
+		w.Net.Isolate(hosts[chance.IntN(len(hosts))])
+		w.pass(time.Duration(chance.Int64N(int64(5 * time.Second))))
+		w.Net.Heal()
+		w.pass(time.Duration(chance.Int64N(int64(2 * time.Second))))
+	}
+	w.until("all callers are done", 2*time.Minute, func() bool { return over == callers })
+}
+
 // Promise: P43, P44: while nothing is forgotten, each key that is done once, and each latch, behaves like one that has a single place and does one
 // thing at a time; whichever nodes are cut off or stand still meanwhile.
 func TestOnceAndLatchesAreLinearizable(t *testing.T) {
 	for seed := range fewer[uint64](3, 40) {
 		w := newTrial(t, simulate.Options{Seed: seed}, 3*time.Second, 5)
 		onces, latches := make(history), make(history)
-		const storm = 30 * time.Second
-		start, clients, over := w.Now(), 0, 0
-		one := func(client int, chance *rand.Rand) func(ctx context.Context, n *mesh.Node) {
-			return func(ctx context.Context, n *mesh.Node) {
-				for simulate.Now(ctx)-start < storm {
-					_ = simulate.Sleep(ctx, time.Duration(chance.Int64N(int64(500*time.Millisecond))))
-					key := fmt.Sprint(int(simulate.Now(ctx)-start) / int(3*time.Second))
-					short, cancel := simulate.WithTimeout(ctx, time.Duration(1+chance.Int64N(int64(6*time.Second))))
-					from := simulate.Now(ctx)
-					switch name := chance.IntN(2 * latchSize); {
-					case chance.IntN(3) > 0:
-						fails, began, ended := chance.IntN(3) == 0, time.Duration(-1), time.Duration(0)
-						ran, err := n.Once(short, "once/"+key, time.Hour, func(ctx context.Context, op *mesh.Operation) error {
-							began = simulate.Now(ctx)
-							_ = simulate.Sleep(ctx, time.Duration(chance.Int64N(int64(2*time.Second))))
-							if ended = simulate.Now(ctx); fails {
-								return errors.New("failed")
-							}
-							return nil
-						})
-						if began >= 0 {
-							onces.add(key, client, onceStarts, from, began)
-						}
-						switch {
-						case ran:
-							onces.add(key, client, onceSucceeds, ended, simulate.Now(ctx))
-						case began < 0 && err == nil:
-							onces.add(key, client, onceSkips, from, simulate.Now(ctx))
-						case errors.Is(err, mesh.ErrUnconfirmed) && !fails:
-							onces.add(key, client, onceSucceeds, ended, ever)
-						}
-					case name >= latchSize:
-						if err := n.Latch("latch/"+key, latchSize).Wait(short); err == nil {
-							latches.add(key, client, -1, from, simulate.Now(ctx))
-						}
-					default:
-						to := ever
-						if err := n.Latch("latch/"+key, latchSize).Arrive(short, fmt.Sprint("name", name)); err == nil {
-							to = simulate.Now(ctx)
-						}
-						latches.add(key, client, name, from, to)
+		w.underCuts(seed, 30*time.Second, func(ctx context.Context, n *mesh.Node, client int, chance *rand.Rand) {
+			key := fmt.Sprint(int(simulate.Now(ctx) / (3 * time.Second)))
+			short, cancel := simulate.WithTimeout(ctx, time.Duration(1+chance.Int64N(int64(6*time.Second))))
+			defer cancel()
+			from := simulate.Now(ctx)
+			switch name := chance.IntN(2 * latchSize); {
+			case chance.IntN(3) > 0:
+				fails, began, ended := chance.IntN(3) == 0, time.Duration(-1), time.Duration(0)
+				ran, err := n.Once(short, "once/"+key, time.Hour, func(ctx context.Context, op *mesh.Operation) error {
+					began = simulate.Now(ctx)
+					_ = simulate.Sleep(ctx, time.Duration(chance.Int64N(int64(2*time.Second))))
+					if ended = simulate.Now(ctx); fails {
+						return errors.New("failed")
 					}
-					cancel()
+					return nil
+				})
+				if began >= 0 {
+					onces.add(key, client, onceStarts, from, began)
 				}
-				over++
+				switch {
+				case ran:
+					onces.add(key, client, onceSucceeds, ended, simulate.Now(ctx))
+				case began < 0 && err == nil:
+					onces.add(key, client, onceSkips, from, simulate.Now(ctx))
+				case errors.Is(err, mesh.ErrUnconfirmed) && !fails:
+					onces.add(key, client, onceSucceeds, ended, ever)
+				}
+			case name >= latchSize:
+				if err := n.Latch("latch/"+key, latchSize).Wait(short); err == nil {
+					latches.add(key, client, -1, from, simulate.Now(ctx))
+				}
+			default:
+				to := ever
+				if err := n.Latch("latch/"+key, latchSize).Arrive(short, fmt.Sprint("name", name)); err == nil {
+					to = simulate.Now(ctx)
+				}
+				latches.add(key, client, name, from, to)
 			}
-		}
-		for i, host := range []string{"a", "b", "c", "d", "e"} {
-			for j := range 3 {
-				w.begin(host, one(clients, rand.New(rand.NewPCG(seed, uint64(3*i+j)))))
-				clients++
-			}
-		}
-		for chance := rand.New(rand.NewPCG(seed, 99)); w.Now()-start < storm; {
-			host := []string{"a", "b", "c", "d", "e"}[chance.IntN(5)]
-			w.Net.Isolate(host)
-			w.pass(time.Duration(chance.Int64N(int64(5 * time.Second))))
-			w.Net.Heal()
-			w.pass(time.Duration(chance.Int64N(int64(2 * time.Second))))
-		}
-		w.until("all callers are done", 2*time.Minute, func() bool { return over == clients })
+		})
 		if err := errors.Join(onces.check(onceModel), latches.check(latchModel)); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
