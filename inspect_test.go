@@ -107,7 +107,7 @@ func TestInspect(t *testing.T) {
 	sees("image", `"operation":"pull"`)
 	must(op.End(ctx, nil))
 	sees("image", `"done":[{"operation":"pull"`)
-	sees("image", `"users":[{"User":`)
+	sees("image", `"users":[{"user":`)
 
 	var keys []string
 	for k, err := range n.List(ctx, "") {

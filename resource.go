@@ -267,9 +267,9 @@ func (r *Resource) Release(ctx context.Context) error {
 
 // Ref is a user of a resource.
 type Ref struct {
-	User    string
-	Durable bool   // the use outlives its session
-	Token   uint64 // of the user's last pull
+	User    string `json:"user"`
+	Durable bool   `json:"durable"` // the use outlives its session
+	Token   uint64 `json:"token"`   // of the user's last pull
 }
 
 // InUseError is the error of an operation that must not run while its resource is used. It is ErrInUse.

@@ -90,7 +90,7 @@ func TestLocksAndRefs(t *testing.T) {
 	}
 	soon(t, exitFailed, "here uses image still", "refs", "release", "image", "here", a)
 	soon(t, exitOK, "gone does not use image any more", "refs", "release", "image", "gone", a)
-	if out := soon(t, exitOK, "here", "refs", "ls", "-json", "image", a); strings.Contains(out, "gone") {
+	if out := soon(t, exitOK, `"user": "here"`, "refs", "ls", "-json", "image", a); strings.Contains(out, "gone") {
 		t.Errorf("refs ls prints\n%s", out)
 	}
 	soon(t, exitOK, "nobody uses other", "refs", "ls", "other", a)
