@@ -464,28 +464,8 @@ func readCommand(r *wire.Reader, contains bool) Command {
 		var a Close
 		a.fields(&c)
 		cmd = a
-	case wireExpire:
-		var a Expire
-		a.fields(&c)
-		cmd = a
-	case wireSilent:
-		var a Silent
-		a.fields(&c)
-		cmd = a
-	case wireSettle:
-		var a Settle
-		a.fields(&c)
-		cmd = a
-	case wireCheck:
-		var a Check
-		a.fields(&c)
-		cmd = a
 	case wireReport:
 		var a Report
-		a.fields(&c)
-		cmd = a
-	case wireCalm:
-		var a Calm
 		a.fields(&c)
 		cmd = a
 	case wireBegin:
@@ -498,10 +478,6 @@ func readCommand(r *wire.Reader, contains bool) Command {
 		cmd = a
 	case wireDrop:
 		var a Drop
-		a.fields(&c)
-		cmd = a
-	case wireWalk:
-		var a Walk
 		a.fields(&c)
 		cmd = a
 	case wireRemember:
@@ -540,28 +516,70 @@ func readCommand(r *wire.Reader, contains bool) Command {
 		var a Break
 		a.fields(&c)
 		cmd = a
-	case wireFree:
-		var a Free
-		a.fields(&c)
-		cmd = a
+	case wireTagged, wireWithin:
+		cmd = readContainer(&c, number, contains)
+	default:
+		cmd = readLed(&c, number)
+	}
+	c.End(t)
+	*r = c.Reader
+	return cmd
+}
+
+// readContainer reads a command that contains another one.
+func readContainer(c *wire.Codec, number uint64, contains bool) (cmd Command) {
+	switch number {
 	case wireTagged:
 		var a Tagged
 		if c.Check(contains, "a tag of a tag"); c.Err() == nil {
-			a.fields(&c)
-			a.read(&c)
+			a.fields(c)
+			a.read(c)
 		}
 		cmd = a
 	case wireWithin:
 		var a Within
 		if c.Check(contains, "a wait within a wait"); c.Err() == nil {
-			a.fields(&c)
-			a.read(&c)
+			a.fields(c)
+			a.read(c)
 		}
+		cmd = a
+	}
+	return cmd
+}
+
+// readLed reads a command that a leader has decided by itself.
+func readLed(c *wire.Codec, number uint64) (cmd Command) {
+	switch number {
+	case wireExpire:
+		var a Expire
+		a.fields(c)
+		cmd = a
+	case wireSilent:
+		var a Silent
+		a.fields(c)
+		cmd = a
+	case wireSettle:
+		var a Settle
+		a.fields(c)
+		cmd = a
+	case wireCheck:
+		var a Check
+		a.fields(c)
+		cmd = a
+	case wireCalm:
+		var a Calm
+		a.fields(c)
+		cmd = a
+	case wireWalk:
+		var a Walk
+		a.fields(c)
+		cmd = a
+	case wireFree:
+		var a Free
+		a.fields(c)
 		cmd = a
 	default:
 		c.Fail(fmt.Sprintf("unknown command %d", number))
 	}
-	c.End(t)
-	*r = c.Reader
 	return cmd
 }

@@ -202,31 +202,6 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.resume(cmd, "", out)
 	case Close:
 		out = t.close(cmd, out)
-	case Expire:
-		if s := t.sessions[cmd.Session]; s != nil && t.isCurrentTerm(cmd.Term) {
-			out = t.end(s, out)
-		}
-	case Silent:
-		if s := t.sessions[cmd.Session]; s != nil && t.isCurrentTerm(cmd.Term) {
-			t.keepSession(s)
-			if s.silent = cmd.For; s.silent == 0 {
-				out = append(out, Event{What: Reheard, Session: cmd.Session})
-			}
-		}
-	case Settle:
-		if t.isCurrentTerm(cmd.Term) {
-			t.revision = max(t.revision, cmd.Floor+1)
-			if t.settles != 0 && t.now >= t.settles { // a Report before it may have put it off
-				out = t.settle(out)
-			}
-		}
-	case Calm:
-		if t.isCurrentTerm(cmd.Term) {
-			t.revision = max(t.revision, cmd.Floor+1)
-			if t.settles != 0 {
-				out = t.settle(out)
-			}
-		}
 	case Begin:
 		out = t.operate(cmd, "", out)
 	case End:
@@ -264,15 +239,8 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		}
 	case Within:
 		out = t.within(cmd, out)
-	case Walk:
-		if e := t.keys[cmd.Key]; e != nil && t.isCurrentTerm(cmd.Term) {
-			out = t.grant(e, out)
-			t.sweep(e)
-		}
-	case Check:
-		// The replica compares digests; the table only raises its revision.
 	default:
-		panic(fmt.Sprintf("shard: unknown command %T", cmd))
+		out = t.lead(cmd, out)
 	}
 	t.digest = mix(t.digest, t.revision)
 	for _, e := range out[before:] {
@@ -282,6 +250,47 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	}
 	if t.check {
 		t.checkCommand(cmd)
+	}
+	return out
+}
+
+// lead carries out what a leader has decided by itself, in the term that the command names.
+func (t *Table) lead(cmd Command, out []Event) []Event {
+	switch cmd := cmd.(type) {
+	case Expire:
+		if s := t.sessions[cmd.Session]; s != nil && t.isCurrentTerm(cmd.Term) {
+			out = t.end(s, out)
+		}
+	case Silent:
+		if s := t.sessions[cmd.Session]; s != nil && t.isCurrentTerm(cmd.Term) {
+			t.keepSession(s)
+			if s.silent = cmd.For; s.silent == 0 {
+				out = append(out, Event{What: Reheard, Session: cmd.Session})
+			}
+		}
+	case Settle:
+		if t.isCurrentTerm(cmd.Term) {
+			t.revision = max(t.revision, cmd.Floor+1)
+			if t.settles != 0 && t.now >= t.settles { // a Report before it may have put it off
+				out = t.settle(out)
+			}
+		}
+	case Calm:
+		if t.isCurrentTerm(cmd.Term) {
+			t.revision = max(t.revision, cmd.Floor+1)
+			if t.settles != 0 {
+				out = t.settle(out)
+			}
+		}
+	case Walk:
+		if e := t.keys[cmd.Key]; e != nil && t.isCurrentTerm(cmd.Term) {
+			out = t.grant(e, out)
+			t.sweep(e)
+		}
+	case Check:
+		// The replica compares digests; the table only raises its revision.
+	default:
+		panic(fmt.Sprintf("shard: unknown command %T", cmd))
 	}
 	return out
 }

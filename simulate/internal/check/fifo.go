@@ -97,14 +97,8 @@ func (p place) compare(q place) int {
 
 func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 	r := requestName{d.Session, d.Number}
-	first, again := f.seen[decisionName{name, d.What, r}]
-	if again {
-		switch {
-		case first.revision != d.Revision:
-			f.world.Fail(fmt.Errorf("G4 once: shard %d %s %s for %q at revision %d and at %d", name.Shard, verbs[d.What], f.named(r), d.Key, first.revision, d.Revision))
-		case first.token != d.Token:
-			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: the one on %s %s %s for %q with token %d, another one %d", name.Shard, HostOf(f.world, node), verbs[d.What], f.named(r), d.Key, d.Token, first.token))
-		}
+	if first, again := f.seen[decisionName{name, d.What, r}]; again {
+		f.sameAs(first, name, node, d)
 		return
 	}
 	f.seen[decisionName{name, d.What, r}] = decision{d.Revision, d.Token}
@@ -148,27 +142,7 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 				name.Shard, d.Weight, d.Key, f.named(r), k.used, d.Capacity))
 		}
 	case shard.Admitted:
-		p, ok := k.place[r]
-		if !ok {
-			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s, which never queued", name.Shard, d.Key, f.named(r)))
-			return
-		}
-		delete(k.place, r)
-		if k.who != (requestName{}) && p.compare(k.granted) < 0 {
-			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s (queued at %d, token %d) after %s (queued at %d, token %d)",
-				name.Shard, d.Key, f.named(r), p.revision, d.Token, f.named(k.who), k.granted.revision, k.token))
-		}
-		if d.Token <= k.token {
-			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", name.Shard, d.Key, d.Token, k.token))
-		}
-		k.granted, k.token, k.who = p, d.Token, r
-		if k.used == 0 {
-			k.round = 0
-		}
-		if k.round++; d.Kind == shard.Barrier && k.round > d.Capacity {
-			f.world.Fail(fmt.Errorf("P45 round: shard %d lets %s into %q, and %d of the round before are inside", name.Shard, f.named(r), d.Key, k.used))
-		}
-		f.holds(name, k, r, d, p.at)
+		f.admitted(name, k, r, d)
 	case shard.Lessened:
 		g := k.held[r]
 		k.used -= g.weight - d.Weight
@@ -192,6 +166,42 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 			Shard: name.Shard, Key: d.Key, Depth: depth,
 		})
 	}
+}
+
+// sameAs judges what another replica has decided first.
+func (f *fifo) sameAs(first decision, name ShardName, node transport.ID, d shard.Decision) {
+	who := f.named(requestName{d.Session, d.Number})
+	switch {
+	case first.revision != d.Revision:
+		f.world.Fail(fmt.Errorf("G4 once: shard %d %s %s for %q at revision %d and at %d", name.Shard, verbs[d.What], who, d.Key, first.revision, d.Revision))
+	case first.token != d.Token:
+		f.world.Fail(fmt.Errorf("replicas of shard %d disagree: the one on %s %s %s for %q with token %d, another one %d", name.Shard, HostOf(f.world, node), verbs[d.What], who, d.Key, d.Token, first.token))
+	}
+}
+
+// admitted: a request has its turn.
+func (f *fifo) admitted(name ShardName, k *keyQueue, r requestName, d shard.Decision) {
+	p, ok := k.place[r]
+	if !ok {
+		f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s, which never queued", name.Shard, d.Key, f.named(r)))
+		return
+	}
+	delete(k.place, r)
+	if k.who != (requestName{}) && p.compare(k.granted) < 0 {
+		f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s (queued at %d, token %d) after %s (queued at %d, token %d)",
+			name.Shard, d.Key, f.named(r), p.revision, d.Token, f.named(k.who), k.granted.revision, k.token))
+	}
+	if d.Token <= k.token {
+		f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", name.Shard, d.Key, d.Token, k.token))
+	}
+	k.granted, k.token, k.who = p, d.Token, r
+	if k.used == 0 {
+		k.round = 0
+	}
+	if k.round++; d.Kind == shard.Barrier && k.round > d.Capacity {
+		f.world.Fail(fmt.Errorf("P45 round: shard %d lets %s into %q, and %d of the round before are inside", name.Shard, f.named(r), d.Key, k.used))
+	}
+	f.holds(name, k, r, d, p.at)
 }
 
 // renamed: a request is that of another session now, as another node carries its guest (P42), or has another number.
