@@ -15,6 +15,7 @@ var (
 	rewrite  = flag.Bool("rewrite", false, "write the answers that the stories give into their files; then read the diff")
 	seedFlag = flag.Uint64("seed", 0, "the only seed of the stories")
 	seeds    = flag.Uint64("seeds", 3, "under how many seeds each story is played")
+	from     = flag.Uint64("first", 1, "the first of them")
 )
 
 // TestMain lets the garbage grow as the command does: worlds make much of it and are small.
@@ -31,9 +32,9 @@ func seedsOf() (first, n uint64) {
 	case *seedFlag != 0:
 		return *seedFlag, 1
 	case testing.Short():
-		return 1, min(*seeds, 3)
+		return *from, min(*seeds, 3)
 	}
-	return 1, *seeds
+	return *from, *seeds
 }
 
 // stories returns the files of the stories that ship.
