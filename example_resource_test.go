@@ -74,3 +74,40 @@ func ExampleResource_Begin() {
 	// updated, and that is remembered: <nil>
 	// it has version 3 already
 }
+
+// A durable use outlives the process that has it. Refs tells of it, and whoever knows that the user is gone ends it.
+func ExampleResource_Refs() {
+	node, err := mesh.Solo()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx := context.Background()
+
+	volume := func(user string) *mesh.Resource {
+		return node.Resource("volume/7", mesh.User(user), mesh.Durable())
+	}
+	for _, user := range []string{"pod-1", "pod-2"} {
+		if _, err := volume(user).Pull(ctx, func(context.Context, *mesh.Operation) error { return nil }); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	refs, err := node.Resource("volume/7").Refs(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range refs {
+		fmt.Println(r.User, r.Durable)
+	}
+	fmt.Println(volume("pod-1").Release(ctx)) // it will not come back
+	refs, err = node.Resource("volume/7").Refs(ctx)
+	fmt.Println(len(refs), err)
+	// Output:
+	// pod-1 true
+	// pod-2 true
+	// <nil>
+	// 1 <nil>
+}

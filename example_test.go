@@ -39,6 +39,63 @@ func Example() {
 	// held: false
 }
 
+// A lock with MaxHold ends by itself. Extend moves the end, as often as there is progress.
+func ExampleMaxHold() {
+	node, err := mesh.Solo()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx := context.Background()
+
+	l, err := node.Lock(ctx, "import", mesh.MaxHold(time.Second))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	first := l.Deadline()
+	if err := l.Extend(ctx, 5*time.Second); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("later:", l.Deadline().After(first))
+	fmt.Println(l.Extend(ctx, 100*time.Millisecond)) // no progress any more
+	<-l.Lost()
+	fmt.Println("lost:", errors.Is(l.Err(), mesh.ErrLost))
+	// Output:
+	// later: true
+	// <nil>
+	// lost: true
+}
+
+// Readers share a key, and keep writers out.
+func ExampleNode_RLock() {
+	node, err := mesh.Solo()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx := context.Background()
+
+	one, err := node.RLock(ctx, "config")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer one.Unlock(ctx)
+	other, err := node.RLock(ctx, "config") // without waiting
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer other.Unlock(ctx)
+	_, err = node.TryLock(ctx, "config")
+	fmt.Println(errors.Is(err, mesh.ErrLocked))
+	// Output: true
+}
+
 // Do always unlocks, even after a panic. The context that it passes to the function ends if
 // the lock is lost.
 func ExampleNode_Do() {
