@@ -22,6 +22,7 @@ func leader(t *testing.T, e *concurrency.Election, value string) *concurrency.Ke
 }
 
 func TestAnElection(t *testing.T) {
+	t.Parallel() // it waits for real time
 	ctx := patience(t)
 	n := solo(t)
 	s1, s2 := session(t, n), session(t, n)

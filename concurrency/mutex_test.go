@@ -89,6 +89,7 @@ func moreThan(t *testing.T, n *mesh.Node, asked uint64) {
 }
 
 func TestMutexesOfTwoSessions(t *testing.T) {
+	t.Parallel() // it waits for real time
 	ctx := patience(t)
 	n := solo(t)
 	m1 := concurrency.NewMutex(session(t, n), "job")
@@ -175,6 +176,7 @@ func (c watched) Done() <-chan struct{} {
 
 // Of two calls of one session that wait for a lock, both get it when the session gets it; and one goes on when the other gives up.
 func TestCallsOfOneSessionWaitTogether(t *testing.T) {
+	t.Parallel() // it waits for real time
 	ctx := patience(t)
 	n := solo(t)
 	s := session(t, n)
@@ -213,6 +215,7 @@ func TestCallsOfOneSessionWaitTogether(t *testing.T) {
 
 // Calls that wait when their session ends do not wait any longer.
 func TestASessionThatEndsWhileACallWaits(t *testing.T) {
+	t.Parallel() // it waits for real time
 	ctx := patience(t)
 	n := solo(t)
 	holder := concurrency.NewMutex(session(t, n), "job")
@@ -317,6 +320,7 @@ func panics(t *testing.T, what string, f func(), want error) {
 
 // The methods of one mutex may be called by many goroutines.
 func TestAMutexOfManyGoroutines(t *testing.T) {
+	t.Parallel() // it waits for real time
 	ctx := patience(t)
 	n := solo(t)
 	s := session(t, n)

@@ -14,6 +14,7 @@ import (
 )
 
 func TestSessionOptions(t *testing.T) {
+	t.Parallel() // it waits for real time
 	n := solo(t)
 	var none context.Context
 	for what, tt := range map[string]struct {
@@ -83,6 +84,7 @@ func TestClose(t *testing.T) {
 
 // The locks of a session that was orphaned are free when the lease ends, and not before.
 func TestOrphan(t *testing.T) {
+	t.Parallel() // it waits for real time
 	ctx := patience(t)
 	n := solo(t)
 	s := session(t, n, concurrency.WithTTL(1))
@@ -99,6 +101,7 @@ func TestOrphan(t *testing.T) {
 
 // The end of its context orphans a session: its locks are free when the lease ends, and not before.
 func TestTheContextOfASession(t *testing.T) {
+	t.Parallel() // it waits for real time
 	type key struct{}
 	ctx := patience(t)
 	n := solo(t)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestAPeerThatIsGoneRefuses(t *testing.T) {
+	t.Parallel() // it waits for real time
 	for _, tt := range []struct {
 		name   string
 		dialed bool // the surviving node dialled
@@ -107,6 +108,7 @@ func TestConnectOutlivesARefusal(t *testing.T) {
 }
 
 func TestABrokenConnectionComesBackWithoutADown(t *testing.T) {
+	t.Parallel() // it waits for real time
 	pa, pb := startProxy(t, "127.0.0.1:0"), startProxy(t, "127.0.0.1:0")
 	a, b := start(t, 1, advertise(pa.addr())), start(t, 2, advertise(pb.addr()))
 	pa.aim(a.bound)
@@ -180,6 +182,7 @@ func TestARefusedIncarnationReplacesToo(t *testing.T) {
 }
 
 func TestAPeerThatDoesNotAnswerIsLost(t *testing.T) {
+	t.Parallel() // it waits for real time
 	pa, pb := startProxy(t, "127.0.0.1:0"), startProxy(t, "127.0.0.1:0")
 	for _, tt := range []struct {
 		name string

@@ -143,6 +143,7 @@ func TestConnectionsOfOtherProgramsAreClosed(t *testing.T) {
 }
 
 func TestMalformedFramesCloseTheConnection(t *testing.T) {
+	t.Parallel() // it waits for real time
 	frame := transport.RawFrame(1, []byte("body"))
 	bad := append([]byte(nil), frame...)
 	bad[10] ^= 1

@@ -106,6 +106,7 @@ func TestDialOfOwnAddressIsRecognised(t *testing.T) {
 }
 
 func TestANodeWithoutAPortDialsOnly(t *testing.T) {
+	t.Parallel() // it waits for real time
 	server := start(t, 1)
 	client := start(t, 2, bindTo(""))
 	if client.Addr() != "" {

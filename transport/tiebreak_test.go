@@ -88,6 +88,7 @@ func TestTheNewerDecisionCounts(t *testing.T) {
 // connection that the deciding end has closed, so it does no harm; and a later epoch may be
 // smaller than one that is over.
 func TestAnEpochEndsWithItsConnection(t *testing.T) {
+	t.Parallel() // it waits for real time
 	d := decider{t, start(t, 2)}
 	d.n.Connect(1, "") // so that the peer is kept while there is no connection
 	old, huge := d.greet(), d.greet()
