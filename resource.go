@@ -69,12 +69,16 @@ func (n *Node) Resource(id string, opts ...ResourceOption) *Resource {
 	return newResource(id, opts, n.anySession)
 }
 
-// anySession returns the node's own session, once there is one.
+// anySession returns the node's own session, once there is one. ErrClosed: there will be none.
 func (n *Node) anySession(ctx context.Context) (*Session, error) {
 	if s := n.session(); s != nil {
 		return s, nil
 	}
-	return n.waitFor(ctx)
+	s, err := n.waitFor(ctx)
+	if err == nil && s == nil {
+		err = ErrClosed
+	}
+	return s, err
 }
 
 // Resource is [Node.Resource] in this session.
