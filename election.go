@@ -226,10 +226,10 @@ func (l *Leadership) WithContext(parent context.Context) context.Context {
 	return l.of().WithContext(parent)
 }
 
-// Lost returns a channel that is closed when the leadership is lost before Resign.
+// Lost returns a channel that is closed when the leadership is lost, or broken ([Node.Break]), before Resign.
 func (l *Leadership) Lost() <-chan struct{} { return l.of().Lost() }
 
-// Err returns nil while the leadership lasts, by the clock at this call; then ErrLost, or ErrClosed after Resign.
+// Err returns nil while the leadership lasts, by the clock at this call; then ErrLost, ErrBroken if an operator has broken it, or ErrClosed after Resign.
 func (l *Leadership) Err() error { return l.of().Err() }
 
 // Proclaim gives the leader another value, 0 to 4096 bytes, which others see in place of the one before. Of calls at once the last to

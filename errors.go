@@ -58,7 +58,7 @@ var (
 	// mesh was founded with. The text names it, its value and its range.
 	ErrInvalidOption = fault.ErrInvalidOption
 	// ErrSelfDeadlock: the context comes from a lock, an operation, a leadership or a passage of the same key and session, so the
-	// call would wait for its own caller. See [Reentrant].
+	// call would wait for its own caller; or, of LockAll, of a key that is not before all of its own. See [Reentrant].
 	ErrSelfDeadlock = errors.New("mesh: the context holds the key already")
 	// ErrUpgrade: the context comes from a lock of the same key and session that holds
 	// less than the call requests: a write lock inside a read lock, for example.
@@ -69,7 +69,7 @@ var (
 var (
 	// ErrLocked: TryLock and its like would have had to wait for other callers.
 	ErrLocked = fault.ErrLocked
-	// ErrQuiet: TryLock and its like, Resize or Election.Leader asked a shard that grants nothing yet, because holders of
+	// ErrQuiet: TryLock and its like, Resize, Break or Election.Leader asked a shard that grants nothing yet, because holders of
 	// locks of an earlier mesh, or of the shard before it lost its majority, may still believe that they
 	// hold them. It is not ErrLocked: nobody need hold the key or wait for it. See [WithMaxTTL].
 	ErrQuiet = fault.ErrQuiet

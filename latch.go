@@ -27,7 +27,7 @@ type assembly struct {
 	session func(context.Context) (*Session, error)
 }
 
-// Latch returns the latch with this name, 1 to 1024 bytes, any bytes, which opens when n different names have arrived: 1 to 1024.
+// Latch returns the latch with this name, 1 to 1024 bytes, any bytes, which opens when count different names have arrived: 1 to 1024.
 // The name is a key of the mesh, which cannot be used for anything else until nothing is known of it any more. All that use it at
 // the same time must pass the same number; others get ErrCapacityMismatch. An argument that is not valid is an error of every call.
 //

@@ -247,7 +247,7 @@ func (s *LockSet) Lock(key string) *Lock {
 }
 
 // Err returns nil while all locks of the set are held, by the clock at this call. Afterwards it returns ErrLost if one of them was lost,
-// else ErrClosed: also if only one of them was unlocked.
+// ErrBroken (an ErrLost, too) if it was broken, else ErrClosed: also if only one of them was unlocked.
 func (s *LockSet) Err() error {
 	err := error(nil)
 	if len(s.of()) == 0 {
@@ -264,7 +264,7 @@ func (s *LockSet) Err() error {
 	return err
 }
 
-// Context returns a context that ends as soon as one lock of the set does. [context.Cause] says why: ErrLost if that was lost; the other
+// Context returns a context that ends as soon as one lock of the set does. [context.Cause] says why: ErrLost or ErrBroken if that was lost; the other
 // locks are held on until Unlock. See [Lock.Context].
 func (s *LockSet) Context() context.Context {
 	if len(s.of()) == 0 {

@@ -108,8 +108,8 @@ func Solo(opts ...Option) (*Node, error) {
 
 // Start begins what Join does, and returns at once. The node looks for its mesh until it is closed, or fails;
 // [Node.WaitReady] waits for it. Several nodes of a core in one process need it: none is ready before all have
-// started. Until then Lock, RLock, Acquire, Do and NewSession wait, too,
-// and TryLock and its like return ErrNotFounded. Errors: ErrInvalidOption, ErrNoSeeds,
+// started. Until then NewSession and all calls about keys wait, too; if their context ends first, their error unwraps to ErrNotFounded and to
+// ctx.Err(). But TryLock, TryRLock and TryAcquire return ErrNotFounded at once. Errors: ErrInvalidOption, ErrNoSeeds,
 // ErrForeignMesh if the state directory is of another mesh, or the network's. What Join would find out later, such as ErrNameTaken, ends the node: see [Node.Err]. Call
 // Leave or Close when done.
 func Start(seeds []string, opts ...Option) (*Node, error) {

@@ -349,8 +349,8 @@ func (o *Operation) Context() context.Context {
 	return o.lock.Context()
 }
 
-// Err returns nil while the operation is to run, by the clock at this call; then ErrLost, or ErrClosed after End, or if it was
-// skipped.
+// Err returns nil while the operation is to run, by the clock at this call; then ErrLost, ErrBroken if an operator has broken it ([Node.Break]),
+// or ErrClosed after End, or if it was skipped.
 func (o *Operation) Err() error {
 	if o == nil {
 		return ErrClosed

@@ -136,17 +136,17 @@ func (s *Session) TryRLock(ctx context.Context, key string, opts ...LockOption) 
 	return s.take(ctx, client.Request{Key: key, Mode: client.Shared, Try: true}, opts)
 }
 
-// Acquire waits until it gets n of the capacity permits of the semaphore key:
-// 1 ≤ n ≤ capacity ≤ 2^40. All calls that use a semaphore at the same time must pass the
+// Acquire waits until it gets so many permits of the capacity of the semaphore key:
+// 1 ≤ permits ≤ capacity ≤ 2^40. All calls that use a semaphore at the same time must pass the
 // same capacity; others get ErrCapacityMismatch. [Session.Resize] changes it. Requests that come after a large waiting
 // one wait behind it. See Lock.
-func (s *Session) Acquire(ctx context.Context, key string, n, capacity int64, opts ...LockOption) (*Lock, error) {
-	return s.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: n, Capacity: capacity}, opts)
+func (s *Session) Acquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
+	return s.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: permits, Capacity: capacity}, opts)
 }
 
 // TryAcquire is Acquire without waiting; see TryLock.
-func (s *Session) TryAcquire(ctx context.Context, key string, n, capacity int64, opts ...LockOption) (*Lock, error) {
-	return s.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: n, Capacity: capacity, Try: true}, opts)
+func (s *Session) TryAcquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
+	return s.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: permits, Capacity: capacity, Try: true}, opts)
 }
 
 // Do locks key, calls fn with the lock, and unlocks, even if fn panics. Fn's context is

@@ -36,7 +36,7 @@
 //
 // # Requests
 //
-// A request is named by its node_id, its type and its resource_id; and by a request_id of 1 to 120 bytes beside the type, if a
+// A request is named by its node_id, its type and its resource_id; and by a request_id of 1 to 125 bytes beside the type, if a
 // guest wants the same thing twice at a time. A request that is sent again while it waits or runs is not made again: it is answered
 // with what has become of it by now, and with the same token. Once it has ended, one with a request_id is still answered so; one named
 // by its type is made anew. So a POST /lock whose answer got lost can be repeated, and so can
