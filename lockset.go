@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/node"
@@ -55,14 +56,18 @@ func (n *Node) LockAll(ctx context.Context, keys []string, opts ...LockOption) (
 // A caller that holds a lock must go by the same order: with a context of a lock of the same session whose key is not before all keys in
 // that order, LockAll returns ErrSelfDeadlock. So it does for an operation, a leadership or a barrier, but not for a use of a resource.
 //
-// [Value] goes with each lock. With [DetectDeadlock] it also gives up in a circle of calls, whatever their order. [Reentrant] and [MaxHold] do not fit, and are ErrInvalidOption. On any error nothing is held, and no place in
-// a queue is kept; what LockAll had is given back before it returns, and the releases are repeated as those of Unlock are, but if ctx has
-// ended, it does not wait for their confirmation. Errors:
+// [Value] goes with each lock. With [DetectDeadlock] it also gives up in a circle of calls, whatever their order. With [MaxHold] all locks end by
+// themselves at the same time, MaxHold after the last key was granted: until then those that LockAll holds are renewed. [Lock.Extend] moves the end of
+// one of them. [Reentrant] does not fit, and is ErrInvalidOption.
+//
+// On any error nothing is held, and no place in a queue is kept; what LockAll had is given back before it returns, and the releases are repeated
+// as those of Unlock are, but if ctx has ended, it does not wait for their confirmation. Errors:
 //
 //   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum if the replicas of the key that it names have not
 //     answered for 2 s
 //   - ErrCapacityMismatch, ErrTooManyWaiters or ErrClosed, in a *WaitError; ErrDeadlock with [DetectDeadlock]
-//   - ErrLost if the session was lost, or one of the locks while others were waited for
+//   - ErrLost if the session was lost, or one of the locks while others were waited for; with MaxHold also if one was over before LockAll could
+//     return it
 //   - ErrSelfDeadlock, ErrInvalidKey, ErrInvalidOption
 //
 // Call Unlock when done.
@@ -77,6 +82,10 @@ func (s *Session) LockAll(ctx context.Context, keys []string, opts ...LockOption
 	if err != nil {
 		return nil, err
 	}
+	hold := reqs[0].MaxHold
+	if hold > s.config.maxTTL() {
+		return nil, s.config.invalidHold("MaxHold", hold)
+	}
 	for l := linkOf(ctx); l != nil; l = l.up {
 		if g := l.grant; g.owner == s && g.key >= reqs[0].Key && g.mode != client.Uses && g.living() {
 			return nil, fmt.Errorf("%w, or one that is not before all that LockAll asks for: it holds %q, and %q is asked for",
@@ -86,13 +95,13 @@ func (s *Session) LockAll(ctx context.Context, keys []string, opts ...LockOption
 	if err := ctx.Err(); err != nil {
 		return nil, s.setError(reqs[0].Key, &client.WaitInfo{Quorum: true}, err)
 	}
-	t := taking{session: s, reqs: reqs, holds: make([]*node.Hold, len(reqs))}
+	t := newTaking(s, reqs)
 	if err := t.all(ctx); err != nil {
 		return nil, err
 	}
 	set := &LockSet{base: context.WithoutCancel(ctx)}
 	for i, h := range t.holds {
-		set.locks = append(set.locks, newLock(ctx, &grant{hold: h, owner: s, key: reqs[i].Key, entries: 1}))
+		set.locks = append(set.locks, newLock(ctx, &grant{hold: h, owner: s, key: reqs[i].Key, fixed: hold > 0, entries: 1}))
 	}
 	return set, nil
 }
@@ -112,8 +121,6 @@ func checkSet(keys []string, opts []LockOption) ([]client.Request, error) {
 			return nil, err
 		case reentrant:
 			return nil, invalid("Reentrant", "set", "none: a set enters no lock")
-		case reqs[i].MaxHold > 0:
-			return nil, invalid("MaxHold", reqs[i].MaxHold, "none: the locks of a set are renewed")
 		case i > 0 && keys[i-1] == key:
 			return nil, invalid("a key of LockAll", fmt.Sprintf("%q, twice", brief(key)), "each key once")
 		}
@@ -130,11 +137,24 @@ type taking struct {
 	session *Session
 	reqs    []client.Request // in the order of their keys
 	holds   []*node.Hold     // by request; nil: it has none
+	maxHold time.Duration    // zero: none
+}
+
+// newTaking returns a LockAll that has nothing yet. With MaxHold each lock has a lease of its own, but no end before the last one is there.
+func newTaking(s *Session, reqs []client.Request) *taking {
+	t := &taking{session: s, reqs: reqs, holds: make([]*node.Hold, len(reqs)), maxHold: reqs[0].MaxHold}
+	for i := range reqs {
+		reqs[i].Alone, reqs[i].MaxHold = t.maxHold > 0, 0
+	}
+	return t
 }
 
 // all takes all keys, or none.
 func (t *taking) all(ctx context.Context) error {
 	err := t.wait(ctx)
+	if err == nil && t.maxHold > 0 {
+		err = t.fix(ctx)
+	}
 	if err == nil {
 		err = t.lost()
 	}
@@ -210,6 +230,20 @@ func (t *taking) queue(ctx context.Context, i int) error {
 		return lost
 	}
 	return t.session.setError(t.reqs[i].Key, info, err)
+}
+
+// fix makes all locks end together.
+func (t *taking) fix(ctx context.Context) error {
+	errs := node.ExtendEach(ctx, t.holds, t.maxHold)
+	if lost := t.lost(); lost != nil {
+		return lost
+	}
+	for i, err := range errs {
+		if err != nil {
+			return t.session.setError(t.reqs[i].Key, &client.WaitInfo{Quorum: true}, err)
+		}
+	}
+	return nil
 }
 
 // lost returns why a key that was held is no longer, or nil.

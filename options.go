@@ -503,7 +503,7 @@ func splitAddr(addr string) (host string, err error) {
 	return host, nil
 }
 
-// LockOption is an option of Lock, RLock, Acquire, their Try variants, Do, and LockAll, which takes Value and DetectDeadlock alone.
+// LockOption is an option of Lock, RLock, Acquire, their Try variants, Do, and LockAll, which takes all but Reentrant.
 type LockOption func(*lockOptions)
 
 type lockOptions struct {
@@ -538,6 +538,8 @@ func Value(value []byte) LockOption {
 // when the lock is to end; Lock returns after the shard's answer. [Lock.Extend] moves the end. For its
 // holder the lock ends after 98 % of d, so that clocks that are off by up to 1 % do not let two callers
 // hold the key: it becomes ErrLost, which [Stats] do not count as a loss. The lock need not be unlocked.
+//
+// The locks of [Node.LockAll] are renewed until it has all of them. Then the time starts for all at once.
 func MaxHold(d time.Duration) LockOption {
 	return func(o *lockOptions) { o.hold, o.fixed = d, true }
 }

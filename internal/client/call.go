@@ -118,6 +118,7 @@ type Request struct {
 	Try      bool  // do not wait
 	Value    []byte
 	MaxHold  time.Duration // zero: renewed until it is given back
+	Alone    bool          // the hold has a lease of its own, as with MaxHold, and is renewed until its caller's first Fix
 
 	Operation *shard.Operation // Operates only
 
@@ -131,6 +132,9 @@ type Request struct {
 
 // pulls reports whether the request makes its session use a resource.
 func (q *Request) pulls() bool { return q.Operation != nil && q.Operation.Op == shard.Pull }
+
+// alone reports whether the hold is to have a lease of its own (P7).
+func (q *Request) alone() bool { return q.Alone || q.MaxHold > 0 }
 
 // Share returns how much of the key the request wants, and how much there is of it.
 func (q *Request) Share() (weight, capacity int64) {

@@ -9,7 +9,8 @@ import (
 
 // A hold of fixed length (MaxHold, P7) has a lease of its own, which is not renewed: a Fix tells
 // the table when the hold ends. The first one goes out as soon as the table has granted the key,
-// and its caller has the hold once it is answered; Extend sends the others.
+// and its caller has the hold once it is answered; Extend sends the others. A hold that was asked for Alone
+// is renewed until its caller sends the first one, so that several holds can end together (P36).
 
 // startFixed asks for the fixed time of a hold that was granted.
 func (l *lease) startFixed(c *Call) {
@@ -24,6 +25,9 @@ func (l *lease) startFixed(c *Call) {
 // One Fix is under way at a time, or an answer could be taken for another's.
 func (l *lease) extend(c *Call) {
 	h := c.Hold
+	if !h.timed {
+		h.timed, l.renewAt, l.asked = true, env.Never, nil // an answer that is on its way must not move the end
+	}
 	if end := l.client.now + l.believable(c.Length); end < h.Deadline() {
 		h.deadline.Store(int64(end))
 		l.client.emit(Shortened{h})
@@ -71,9 +75,7 @@ func (l *lease) fixConfirmed(c *Call, err error) {
 		l.giveUpFixed(c) // its holder looked at the clock before this answer came, and stopped; or it is over
 		return
 	}
-	if !h.fixed {
-		h.fixed = true // written once, before the holder has the hold and reads this
-	}
+	h.timed = true
 	l.lasts = now + l.believable(c.Length)
 	if l.forgetFix(c); len(l.fixes) > 0 {
 		l.sendFix(l.fixes[0])

@@ -129,7 +129,7 @@ func (l *lease) goOver() {
 // reportOf returns a Report of a hold.
 func (l *lease) reportOf(h *Hold) *Call {
 	c := &Call{Kind: Report, Shard: l.shard.shard, Hold: h}
-	if h.fixed {
+	if h.timed {
 		c.Length = l.timeLeft(h)
 	}
 	return c
@@ -177,7 +177,7 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 			r.Uses, r.Token = true, h.use.stamp
 			r.Known = max(r.Known, r.Token)
 		}
-		if h.fixed {
+		if h.timed {
 			r.Hold = c.lease.timeLeft(h)
 		}
 	} else {
@@ -213,7 +213,7 @@ func (l *lease) timeLeft(h *Hold) time.Duration {
 // ages reports whether c says how much time is left of a hold that goes on: less by now than when c was
 // last sent. Its end stays where it was, however late a Report comes.
 func (c *Call) ages(now time.Duration) bool {
-	return c.Kind == Report && c.Hold.fixed && now < c.Hold.Deadline()
+	return c.Kind == Report && c.Hold.timed && now < c.Hold.Deadline()
 }
 
 // resumed: the table of the new generation has the hold that c reported.

@@ -19,6 +19,7 @@ type Hold struct {
 	Shard int
 	Owner any // the driver's
 
+	fixed    bool         // of fixed length; written before the holder has the hold
 	deadline atomic.Int64 // on the environment's clock
 	forsaken atomic.Bool
 
@@ -30,7 +31,7 @@ type Hold struct {
 	pending *Call   // the Lock, or the Unlock of a pull, until its caller knows of the hold
 	use     *use    // nil if it is none
 	counts  bool    // it is a handle of the use
-	fixed   bool    // of fixed length, and so not renewed; written before the holder has the hold
+	timed   bool    // of fixed length, and its time runs: it is not renewed any more
 	request Request // of the Lock; its Value is the latest
 
 	sequence uint64 // of the last Proclaim
@@ -71,7 +72,7 @@ func (h *Hold) User() string {
 	return h.use.user
 }
 
-// Fixed reports whether the hold is of fixed length (P7).
+// Fixed reports whether the hold is of fixed length (P7): its lease is its own, and ends by a Fix, also if that is not sent yet.
 func (h *Hold) Fixed() bool { return h.fixed }
 
 // Err returns why the belief was ended: ErrLost, ErrBroken or ErrClosed; nil while it lasts. It does not

@@ -215,7 +215,7 @@ func (l *lease) hold(h *Hold, c *Call) {
 	h.pending = c
 	l.insert(h)
 	switch {
-	case l.fixed:
+	case c.Request.MaxHold > 0:
 		l.startFixed(c)
 	case now >= l.trusted():
 		// Too late to be believed as it is; a renewal decides (P6), one for all that come now. It would also confirm what is still to
@@ -229,7 +229,7 @@ func (l *lease) hold(h *Hold, c *Call) {
 }
 
 func (l *lease) insert(h *Hold) {
-	h.Shard, h.lease = l.shard.shard, l
+	h.Shard, h.lease, h.fixed = l.shard.shard, l, l.fixed
 	h.deadline.Store(int64(l.trusted()))
 	i, _ := slices.BinarySearchFunc(l.holds, h.Token, byToken)
 	l.holds = slices.Insert(l.holds, i, h)
@@ -437,7 +437,7 @@ func (l *lease) lose(gone bool) {
 		if call.queued || !call.reports {
 			call.entered, call.reports = 0, false // its place is lost with the record
 		}
-		l.shard.request(call, l.shard.leaseFor(call.Session, call.Request.MaxHold > 0))
+		l.shard.request(call, l.shard.leaseFor(call.Session, call.Request.alone()))
 	}
 }
 

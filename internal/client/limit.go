@@ -39,7 +39,7 @@ func (l *lease) shorten(d time.Duration) {
 		return
 	}
 	l.ttl = d
-	if l.begun && !l.fixed {
+	if l.begun {
 		l.renewAt = min(l.renewAt, l.client.now) // a third of the TTL may be over
 		l.renewSoon()
 	}

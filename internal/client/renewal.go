@@ -19,7 +19,7 @@ func (l *lease) renewable() bool {
 	if l.reports > 0 || l.opened == neverShown || l.runsOut() || l.silent() || len(l.calls) == 0 && len(l.holds) == 0 && !l.carried {
 		return false
 	}
-	return len(l.holds) == 0 || !l.holds[0].fixed
+	return len(l.holds) == 0 || !l.holds[0].timed
 }
 
 // renewSoon sees to it that a Tick comes when the next renewal is due: the lease may just
@@ -149,7 +149,7 @@ func (l *lease) extendTo(sent time.Duration) {
 		// Also those that were granted after the answer was formed: a lease's number
 		// opens one record ever, and that one lives for a TTL from the question on,
 		// with all that it is granted meanwhile.
-		if !h.fixed && !h.broken && until > h.Deadline() {
+		if !h.timed && !h.broken && until > h.Deadline() {
 			h.deadline.Store(int64(until))
 			c.emit(Extended{h})
 		}

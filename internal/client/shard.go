@@ -85,7 +85,7 @@ func (s *shardClient) lock(c *Call) {
 	s.client.counters.Locks.Add(1)
 	c.reports = c.Request.Held != 0
 	s.client.watchFor(c)
-	s.request(c, s.leaseFor(c.Session, c.Request.MaxHold > 0))
+	s.request(c, s.leaseFor(c.Session, c.Request.alone()))
 }
 
 // request sends a Lock under a new number.

@@ -59,10 +59,7 @@ func (s *Session) Acquire(ctx context.Context, req client.Request) (*Hold, *clie
 	if s.node.clients == nil || s.life.Guest != "" { // what a guest believes, its node does not know
 		return s.hold(ctx, req)
 	}
-	weight, capacity := req.Share()
-	caller := s.node.clients.Called(transport.ID(s.node.id), env.Ask{
-		Key: req.Key, Weight: weight, Capacity: capacity, MaxHold: req.MaxHold, Leads: req.Mode == client.Elects,
-	})
+	caller := s.node.clients.Called(transport.ID(s.node.id), askOf(&req))
 	h, info, err := s.hold(ctx, req)
 	if err != nil {
 		caller.Returned(nil, err)
@@ -70,6 +67,12 @@ func (s *Session) Acquire(ctx context.Context, req client.Request) (*Hold, *clie
 	}
 	h.observe(caller)
 	return h, info, nil
+}
+
+// askOf is how observers see a request.
+func askOf(req *client.Request) env.Ask {
+	weight, capacity := req.Share()
+	return env.Ask{Key: req.Key, Weight: weight, Capacity: capacity, MaxHold: req.MaxHold, Leads: req.Mode == client.Elects}
 }
 
 // observe tells callers' observers of a hold that is about to be returned.

@@ -1,13 +1,14 @@
 package node
 
 import (
-	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -21,32 +22,20 @@ type Acquired struct {
 // AcquireEach sends all requests together, and returns when each has its result, or when ctx ends: the result of the i-th request is the
 // i-th. A hold that it returns was held when the last result came.
 func (s *Session) AcquireEach(ctx context.Context, reqs []client.Request) []Acquired {
-	all := make([]Acquired, len(reqs))
+	shards := s.node.mesh.Load().params.Shards
 	calls := make([]*client.Call, len(reqs))
 	callers := make([]env.Caller, len(reqs))
 	for i, req := range reqs {
-		calls[i] = s.call(client.Lock, req)
-		all[i].Info = &calls[i].Info
+		calls[i] = &client.Call{Kind: client.Lock, Shard: ring.Shard(req.Key, shards), Session: s.life, Request: req}
 		if s.node.clients != nil {
-			weight, capacity := req.Share()
-			callers[i] = s.node.clients.Called(transport.ID(s.node.id), env.Ask{Key: req.Key, Weight: weight, Capacity: capacity})
+			callers[i] = s.node.clients.Called(transport.ID(s.node.id), askOf(&req))
 		}
 	}
-	err := cmp.Or(ctx.Err(), s.Err())
-	if err == nil && !s.node.shards.post(func(l *shardLoop) {
-		for _, c := range calls {
-			l.admit(c)
-		}
-	}) {
-		err = fault.ErrClosed
-	}
-	for i, c := range calls {
-		if all[i].Err = err; err == nil {
-			all[i].Err = s.node.await(ctx, c)
-		}
-	}
+	errs := s.node.callEach(ctx, calls)
+	all := make([]Acquired, len(reqs))
 	for i, c := range calls {
 		a := &all[i]
+		a.Info, a.Err = &c.Info, errs[i]
 		if a.Err == nil {
 			a.Hold = c.Hold.Owner.(*Hold)
 			if a.Err = a.Hold.Err(); a.Err != nil { // it ended while others had no result yet, or everything stood still (P1)
@@ -67,12 +56,88 @@ func (s *Session) AcquireEach(ctx context.Context, reqs []client.Request) []Acqu
 	return all
 }
 
+// ExtendEach makes several holds of fixed length of one node end together, d from now, as Extend does with one. It returns when each has its
+// result, or when ctx ends. The errors are those of the holds, nil for one that was held when the last result came.
+func ExtendEach(ctx context.Context, holds []*Hold, d time.Duration) []error {
+	calls := make([]*client.Call, len(holds))
+	for i, h := range holds {
+		calls[i] = &client.Call{Kind: client.Fix, Shard: h.belief.Shard, Hold: h.belief, Length: d}
+		if h.holder != nil {
+			h.holder.Extending(d)
+		}
+	}
+	errs := holds[0].node.callEach(ctx, calls)
+	for i, h := range holds {
+		if errs[i] == nil {
+			errs[i] = h.Err() // it ended while others had no result yet, or everything stood still (P1)
+		}
+		if h.holder != nil {
+			h.holder.Extended(d, errs[i])
+		}
+	}
+	return errs
+}
+
+// callEach begins several calls together, and blocks until each has its result, as await does for one. It returns their errors. If ctx has ended, none
+// begins.
+func (n *Node) callEach(ctx context.Context, calls []*client.Call) []error {
+	all := func(err error) []error { return slices.Repeat([]error{err}, len(calls)) }
+	if err := ctx.Err(); err != nil {
+		return all(err)
+	}
+	each := func(do func(*shardLoop, *client.Call)) bool {
+		return n.shards.post(func(l *shardLoop) {
+			for _, c := range calls {
+				do(l, c)
+			}
+		})
+	}
+	results := n.awaitEach(calls)
+	if !each((*shardLoop).admit) {
+		return all(fault.ErrClosed)
+	}
+	if results.Park(ctx, env.Never) != env.Unparked {
+		if !each(func(l *shardLoop, c *client.Call) { l.step(client.Abandon{Call: c, Cause: ctx.Err()}) }) {
+			return all(fault.ErrClosed)
+		}
+		results.Park(context.WithoutCancel(ctx), env.Never)
+	}
+	errs := make([]error, len(calls))
+	for i, c := range calls {
+		errs[i] = c.Err
+	}
+	return errs
+}
+
+// lastResult is the Parker of several calls: the last result wakes their caller.
+type lastResult struct {
+	env.Parker
+	missing int // the shard loop's, once a call has begun
+}
+
+// awaitEach gives calls that have not begun one place where their caller waits for all of them.
+func (n *Node) awaitEach(calls []*client.Call) *lastResult {
+	r := &lastResult{n.env.NewParker(), len(calls)}
+	for _, c := range calls {
+		c.Parker = r
+	}
+	return r
+}
+
+// Unpark implements env.Parker.
+func (r *lastResult) Unpark() {
+	if r.missing--; r.missing == 0 {
+		r.Parker.Unpark()
+	}
+}
+
 // Releases are several releases under way.
 type Releases struct {
 	node  *Node
 	holds []*Hold
 	errs  []error        // of those of which there is nothing to wait for
 	calls []*client.Call // nil: it is not this one's release
+	last  *lastResult    // of the calls; nil: there are none that have begun
 }
 
 // ReleaseEach gives several keys of one node up, as Release gives up one: all beliefs end before anything is sent (P8), and the releases
@@ -92,7 +157,11 @@ func ReleaseEach(holds []*Hold) *Releases {
 	for _, c := range begun {
 		c.Hold.Owner.(*Hold).end(env.Never, fault.ErrClosed)
 	}
-	if len(begun) > 0 && !r.node.shards.post(func(l *shardLoop) {
+	if len(begun) == 0 {
+		return r
+	}
+	r.last = r.node.awaitEach(begun)
+	if !r.node.shards.post(func(l *shardLoop) {
 		for _, c := range begun {
 			l.step(client.Start{Call: c})
 		}
@@ -100,6 +169,7 @@ func ReleaseEach(holds []*Hold) *Releases {
 		for _, c := range begun {
 			c.Hold.Owner.(*Hold).released(fault.ErrUnconfirmed)
 		}
+		r.last = nil
 	}
 	return r
 }
@@ -126,13 +196,16 @@ func (h *Hold) beginRelease() (*client.Call, error) {
 	return h.releasing, nil
 }
 
-// Wait returns what came of each release, as Release does. If ctx ends, those without a result are ErrUnconfirmed, and go on; if it has
+// Wait, which is called once, returns what came of each release, as Release does. If ctx ends, those without a result are ErrUnconfirmed, and go on; if it has
 // ended already, Wait gives them so long.
 func (r *Releases) Wait(ctx context.Context, late time.Duration) []error {
 	if len(r.holds) == 0 {
 		return nil
 	}
 	ctx, limit := r.node.bounds(ctx, late)
+	if r.last != nil {
+		r.last.Park(ctx, limit)
+	}
 	var open []*client.Call
 	for i, h := range r.holds {
 		if r.errs[i] == nil {

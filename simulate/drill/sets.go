@@ -8,8 +8,8 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// set: some take several keys together, now and then inside of a lock of the first, and some take one of them, and then another one, in any order:
-// they may wait in a circle.
+// set: some take several keys together, now and then for a fixed time, or inside of a lock of the first, and some take one of them, and then another
+// one, in any order: they may wait in a circle.
 func (g *guests) set(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
 		keys := []string{"set/a", "set/b", "set/c", "set/d"}
@@ -36,12 +36,20 @@ func (g *guests) set(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 			return
 		}
 		wait, cancel := g.wait(in, chance)
-		set, err := n.LockAll(wait, keys)
+		var opts []mesh.LockOption
+		if chance.IntN(3) == 0 {
+			opts = append(opts, mesh.MaxHold(g.fixedLength(chance)))
+		}
+		set, err := n.LockAll(wait, keys, opts...)
 		cancel()
 		if err != nil {
 			return
 		}
-		_ = simulate.Sleep(set.Context(), upTo(chance, ttl/8))
+		work := upTo(chance, ttl/8)
+		if opts != nil && chance.IntN(2) == 0 {
+			work = g.longest // it ends by itself
+		}
+		_ = simulate.Sleep(set.Context(), work)
 		wait, cancel = g.wait(ctx, chance)
 		defer cancel()
 		_ = set.Unlock(wait)

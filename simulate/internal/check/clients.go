@@ -196,9 +196,11 @@ func (r *recorder) Extended(d time.Duration, err error) {
 	for i, o := range x.extensions { // those under way together may return in another order than they counted in
 		alone = alone && (i == this || o.ended != running && o.ended <= c.began)
 	}
-	if err != nil || !alone {
+	switch {
+	case err != nil && x.latest == 0: // it may be renewed still
+	case err != nil || !alone:
 		x.latest = max(x.latest, now+d)
-	} else {
+	default:
 		x.latest = now + d
 	}
 	x.checkFixed()

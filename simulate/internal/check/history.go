@@ -173,7 +173,7 @@ type Hold struct {
 	moment     int // of its begin
 	shares     []share
 	extensions []extension
-	latest     time.Duration // of a hold with a fixed end: the latest that this may be
+	latest     time.Duration // of a hold with a fixed end: the latest that this may be; zero: it has none, so far
 
 	began     time.Duration
 	unlocking time.Duration // running: not begun

@@ -213,13 +213,13 @@ func (k *keyHistory) operations() []porcupine.Operation {
 		}
 		rank, _ := slices.BinarySearch(tokens, x.token)
 		take := lockInput{what: takes, rank: rank, token: x.token, weight: c.want.Weight, capacity: k.sizeOf(x)}
-		certain := x.certain()
+		certain, latest := x.certain(), x.latest
+		for _, e := range x.extensions {
+			latest = max(latest, e.began+e.length, e.ended+e.length, x.end+e.length)
+		}
 		if c.want.MaxHold > 0 {
 			if take.until = c.ended + c.want.MaxHold; !certain {
-				take.until = max(take.until, x.latest)
-				for _, e := range x.extensions {
-					take.until = max(take.until, e.began+e.length, e.ended+e.length, x.end+e.length)
-				}
+				take.until = max(take.until, latest)
 			}
 		}
 		add(i, c.began, c.ended, take)
@@ -227,7 +227,7 @@ func (k *keyHistory) operations() []porcupine.Operation {
 			if e.ok {
 				in := lockInput{what: extends, token: x.token, until: e.ended + e.length}
 				if !certain {
-					in.until = max(in.until, take.until)
+					in.until = max(in.until, take.until, latest)
 				}
 				add(i, e.began, e.ended, in)
 			}

@@ -44,7 +44,7 @@ const (
 	takes   operation = iota // the call returned with a hold
 	ends                     // the hold is over
 	refuses                  // a try failed, for there was no room
-	extends                  // the fixed end is another one
+	extends                  // its end is fixed, or moved
 	lessens                  // it became a reader's
 	shares                   // a handle entered the hold, or left it
 )
@@ -80,9 +80,6 @@ func (s lockState) step(in lockInput) (lockState, bool) {
 		}
 		return lockState{s.last, s.grants, slices.Concat(s.holders[:i], s.holders[i+1:])}, true
 	case extends:
-		if h.until == 0 {
-			return s, false
-		}
 		h.until = in.until
 	case lessens:
 		h.weight = 1

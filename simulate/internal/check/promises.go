@@ -190,7 +190,7 @@ func (h *History) kept() error {
 	for _, c := range h.calls {
 		owner := ownerName{c.want.Key, c.node}
 		switch x := c.held; {
-		case x != nil && c.want.MaxHold == 0 && x.end != running && (x.unlocking == running || x.end < x.unlocking) && !x.left && !x.broken:
+		case x != nil && x.latest == 0 && x.end != running && (x.unlocking == running || x.end < x.unlocking) && !x.left && !x.broken:
 			return fmt.Errorf("%s, and %v was lost", lease, x)
 		case errors.Is(c.err, fault.ErrNoQuorum), errors.Is(c.err, fault.ErrLost) && !errors.Is(c.err, fault.ErrBroken) && c.want.MaxHold == 0:
 			return fmt.Errorf("%s, and %s, who wanted %v since %v, was told: %w", calls, c.who, c.want, c.began, c.err)
