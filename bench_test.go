@@ -244,6 +244,7 @@ func BenchmarkLockAll(b *testing.B) {
 	}
 	ctx := context.Background()
 	var took []time.Duration
+	before := total(nodes)
 	for b.Loop() {
 		start := time.Now()
 		set, err := nodes[0].LockAll(ctx, keys)
@@ -257,6 +258,7 @@ func BenchmarkLockAll(b *testing.B) {
 	}
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs")
+	reportBatch(b, before, total(nodes))
 }
 
 // BenchmarkFanOut measures the limit that the network sets: a node sends a frame to two peers

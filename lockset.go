@@ -99,9 +99,9 @@ func (s *Session) LockAll(ctx context.Context, keys []string, opts ...LockOption
 	if err := t.all(ctx); err != nil {
 		return nil, err
 	}
-	set := &LockSet{base: context.WithoutCancel(ctx)}
+	set := &LockSet{locks: make([]*Lock, len(reqs)), base: context.WithoutCancel(ctx)}
 	for i, h := range t.holds {
-		set.locks = append(set.locks, newLock(ctx, &grant{hold: h, owner: s, key: reqs[i].Key, fixed: hold > 0, entries: 1}))
+		set.locks[i] = newLock(ctx, &grant{hold: h, owner: s, key: reqs[i].Key, fixed: hold > 0, entries: 1})
 	}
 	return set, nil
 }
@@ -111,7 +111,8 @@ func checkSet(keys []string, opts []LockOption) ([]client.Request, error) {
 	if len(keys) == 0 || len(keys) > maxSet {
 		return nil, invalid("the number of keys", len(keys), fmt.Sprintf("1 to %d", maxSet))
 	}
-	keys = slices.Sorted(slices.Values(keys))
+	keys = slices.Clone(keys)
+	slices.Sort(keys)
 	reqs := make([]client.Request, len(keys))
 	for i, key := range keys {
 		reqs[i].Key = key
@@ -183,8 +184,7 @@ func (t *taking) wait(ctx context.Context) error {
 
 // try asks for all keys that are missing, without waiting for others, and returns the first that it does not get, or -1.
 func (t *taking) try(ctx context.Context) (first int, err error) {
-	var missing []int
-	var reqs []client.Request
+	missing, reqs := make([]int, 0, len(t.reqs)), make([]client.Request, 0, len(t.reqs))
 	for i, req := range t.reqs {
 		if t.holds[i] == nil {
 			req.Try = true
@@ -248,10 +248,8 @@ func (t *taking) fix(ctx context.Context) error {
 
 // lost returns why a key that was held is no longer, or nil.
 func (t *taking) lost() error {
-	for i, h := range t.holds {
-		if h != nil && h.Err() != nil {
-			return t.session.setError(t.reqs[i].Key, &client.WaitInfo{Quorum: true}, h.Err())
-		}
+	if i, err := node.FirstOver(t.holds); err != nil {
+		return t.session.setError(t.reqs[i].Key, &client.WaitInfo{Quorum: true}, err)
 	}
 	return nil
 }
@@ -344,8 +342,7 @@ func (s *LockSet) Unlock(ctx context.Context) error {
 func unlockEach(ctx context.Context, locks []*Lock) error {
 	errs := make([]error, len(locks))
 	held := make([]error, len(locks))
-	var last []int
-	var holds []*node.Hold
+	last, holds := make([]int, 0, len(locks)), make([]*node.Hold, 0, len(locks))
 	for i, l := range locks {
 		_, final, was, result := l.leave()
 		if held[i], errs[i] = was, result; final {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -234,16 +235,28 @@ func TestASetLosesAKeyWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestWhatASetCosts compares LockAll of ten free keys, in several shards, with Lock of one.
+// TestWhatASetCosts compares LockAll of ten free keys, in several shards, with Lock of one: it takes about as long, and all requests for keys of one
+// shard are one log entry.
 func TestWhatASetCosts(t *testing.T) {
+	const rounds = 20
 	w := newTrial(t, simulate.Options{Seed: 1}, 3*time.Second, 3)
 	var keys []string
+	shards := make(map[int]bool)
 	for i := range 10 {
 		keys = append(keys, fmt.Sprint("key", i))
+		shards[ring.Shard(keys[i], w.shards)] = true
+	}
+	entries := func() (count uint64) {
+		w.pass(time.Second) // they are counted once in a while
+		for _, n := range w.nodes {
+			count += n.Stats().Entries
+		}
+		return count
 	}
 	var one, ten time.Duration
+	before := entries()
 	w.at("b", func(ctx context.Context, n *mesh.Node) {
-		for range 20 {
+		for range rounds {
 			start := simulate.Now(ctx)
 			l, err := n.Lock(ctx, w.ledBy("a"))
 			w.check(err)
@@ -258,5 +271,8 @@ func TestWhatASetCosts(t *testing.T) {
 	})
 	if t.Logf("one key: %v, ten: %v", one, ten); ten > one*3/2 {
 		t.Errorf("ten keys take %v, and one %v", ten, one)
+	}
+	if got, want := entries()-before, uint64(2*rounds*(1+len(shards))); got != want {
+		t.Errorf("%d log entries for %d times one key, and ten keys in %d shards, want %d", got, rounds, len(shards), want)
 	}
 }

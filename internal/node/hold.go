@@ -55,8 +55,10 @@ func (h *Hold) Deadline() time.Time {
 }
 
 // Err returns nil while the key is held, by the clock at this call.
-func (h *Hold) Err() error {
-	if now := h.node.env.Now(); now >= h.belief.Deadline() {
+func (h *Hold) Err() error { return h.errAt(h.node.env.Now()) }
+
+func (h *Hold) errAt(now time.Duration) error {
+	if now >= h.belief.Deadline() {
 		h.expire(now) // the timer may fire late, after a suspend for example (P1)
 	}
 	return h.belief.Err()

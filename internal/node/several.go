@@ -31,14 +31,14 @@ func (s *Session) AcquireEach(ctx context.Context, reqs []client.Request) []Acqu
 			callers[i] = s.node.clients.Called(transport.ID(s.node.id), askOf(&req))
 		}
 	}
-	errs := s.node.callEach(ctx, calls)
+	errs, now := s.node.callEach(ctx, calls), s.node.env.Now()
 	all := make([]Acquired, len(reqs))
 	for i, c := range calls {
 		a := &all[i]
 		a.Info, a.Err = &c.Info, errs[i]
 		if a.Err == nil {
 			a.Hold = c.Hold.Owner.(*Hold)
-			if a.Err = a.Hold.Err(); a.Err != nil { // it ended while others had no result yet, or everything stood still (P1)
+			if a.Err = a.Hold.errAt(now); a.Err != nil { // it ended while others had no result yet, or everything stood still (P1)
 				if a.Err == fault.ErrBroken {
 					a.Hold.yield()
 				}
@@ -56,6 +56,24 @@ func (s *Session) AcquireEach(ctx context.Context, reqs []client.Request) []Acqu
 	return all
 }
 
+// FirstOver returns which of several holds of one node is the first that is over, by the clock at this call, and why. No error: none is. A nil hold
+// stands for none.
+func FirstOver(holds []*Hold) (i int, cause error) {
+	now := time.Duration(env.Never)
+	for i, h := range holds {
+		if h == nil {
+			continue
+		}
+		if now == env.Never {
+			now = h.node.env.Now()
+		}
+		if err := h.errAt(now); err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
+}
+
 // ExtendEach makes several holds of fixed length of one node end together, d from now, as Extend does with one. It returns when each has its
 // result, or when ctx ends. The errors are those of the holds, nil for one that was held when the last result came.
 func ExtendEach(ctx context.Context, holds []*Hold, d time.Duration) []error {
@@ -66,10 +84,10 @@ func ExtendEach(ctx context.Context, holds []*Hold, d time.Duration) []error {
 			h.holder.Extending(d)
 		}
 	}
-	errs := holds[0].node.callEach(ctx, calls)
+	errs, now := holds[0].node.callEach(ctx, calls), holds[0].node.env.Now()
 	for i, h := range holds {
 		if errs[i] == nil {
-			errs[i] = h.Err() // it ended while others had no result yet, or everything stood still (P1)
+			errs[i] = h.errAt(now) // it ended while others had no result yet, or everything stood still (P1)
 		}
 		if h.holder != nil {
 			h.holder.Extended(d, errs[i])
@@ -144,13 +162,17 @@ type Releases struct {
 // are sent together. Wait waits for their confirmations.
 func ReleaseEach(holds []*Hold) *Releases {
 	r := &Releases{holds: holds, errs: make([]error, len(holds)), calls: make([]*client.Call, len(holds))}
-	var begun []*client.Call
+	if len(holds) == 0 {
+		return r
+	}
+	r.node = holds[0].node
+	now := r.node.env.Now()
+	begun := make([]*client.Call, 0, len(holds))
 	for i, h := range holds {
-		r.node = h.node
 		if h.holder != nil {
 			h.holder.Unlocking()
 		}
-		if r.calls[i], r.errs[i] = h.beginRelease(); r.calls[i] != nil {
+		if r.calls[i], r.errs[i] = h.beginRelease(now); r.calls[i] != nil {
 			begun = append(begun, r.calls[i])
 		}
 	}
@@ -176,8 +198,8 @@ func ReleaseEach(holds []*Hold) *Releases {
 
 // beginRelease returns a call that releases h, and has not begun. No call: the hold is over, for the reason that is returned, or another
 // caller releases it.
-func (h *Hold) beginRelease() (*client.Call, error) {
-	switch err := h.Err(); err {
+func (h *Hold) beginRelease(now time.Duration) (*client.Call, error) {
+	switch err := h.errAt(now); err {
 	case fault.ErrLost:
 		return nil, err
 	case fault.ErrBroken:
@@ -196,8 +218,8 @@ func (h *Hold) beginRelease() (*client.Call, error) {
 	return h.releasing, nil
 }
 
-// Wait, which is called once, returns what came of each release, as Release does. If ctx ends, those without a result are ErrUnconfirmed, and go on; if it has
-// ended already, Wait gives them so long.
+// Wait, which is called once, returns what came of each release, as Release does. If ctx ends, those without a result are ErrUnconfirmed, and go
+// on; if it has ended already, Wait gives them so long.
 func (r *Releases) Wait(ctx context.Context, late time.Duration) []error {
 	if len(r.holds) == 0 {
 		return nil
