@@ -190,7 +190,7 @@ func (h *History) kept() error {
 	for _, c := range h.calls {
 		owner := ownerName{c.want.Key, c.node}
 		switch x := c.held; {
-		case x != nil && x.latest == 0 && x.end != running && (x.unlocking == running || x.end < x.unlocking) && !x.left && !x.broken:
+		case x != nil && !x.fixed() && x.end != running && (x.unlocking == running || x.end < x.unlocking) && !x.left && !x.broken:
 			return fmt.Errorf("%s, and %v was lost", lease, x)
 		case errors.Is(c.err, fault.ErrNoQuorum), errors.Is(c.err, fault.ErrLost) && !errors.Is(c.err, fault.ErrBroken) && c.want.MaxHold == 0:
 			return fmt.Errorf("%s, and %s, who wanted %v since %v, was told: %w", calls, c.who, c.want, c.began, c.err)
@@ -209,6 +209,9 @@ func (h *History) checkQuiet(c *Call) {
 		h.world.Fail(fmt.Errorf("G3 quiet: %s, who tried for %v since %v, was told of quiet, and no quiet shard had refused it", c.who, c.want, c.began))
 	}
 }
+
+// fixed reports whether the hold has a fixed end, or may have: one that was to be fixed, and was not confirmed.
+func (x *Hold) fixed() bool { return x.latest != 0 || len(x.extensions) > 0 }
 
 // checkFixed (P7): a hold with a fixed end is believed in until then at the latest,
 // however often its session is renewed.
