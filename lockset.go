@@ -82,9 +82,8 @@ func (s *Session) LockAll(ctx context.Context, keys []string, opts ...LockOption
 	if err != nil {
 		return nil, err
 	}
-	hold := reqs[0].MaxHold
-	if hold > s.config.maxTTL() {
-		return nil, s.config.invalidHold("MaxHold", hold)
+	if d := reqs[0].MaxHold; d > s.config.maxTTL() {
+		return nil, s.config.invalidHold("MaxHold", d)
 	}
 	for l := linkOf(ctx); l != nil; l = l.up {
 		if g := l.grant; g.owner == s && g.key >= reqs[0].Key && g.mode != client.Uses && g.living() {
@@ -101,7 +100,7 @@ func (s *Session) LockAll(ctx context.Context, keys []string, opts ...LockOption
 	}
 	set := &LockSet{locks: make([]*Lock, len(reqs)), base: context.WithoutCancel(ctx)}
 	for i, h := range t.holds {
-		set.locks[i] = newLock(ctx, &grant{hold: h, owner: s, key: reqs[i].Key, fixed: hold > 0, entries: 1})
+		set.locks[i] = newLock(ctx, &grant{hold: h, owner: s, key: reqs[i].Key, fixed: t.maxHold > 0, entries: 1})
 	}
 	return set, nil
 }
