@@ -28,9 +28,8 @@
 //
 // An operator may break something that a guest has (mesh.Node.Break). From then on its answers have no lease_ms, and "broken" names what that is: an
 // answer about something else would let the guest believe in it as well. Questions about it are answered with the code broken. The guest stops what
-// it does under that, and says so: by a POST /unlock, whose answer is the code broken, or a POST /renew with "locks" that does not name it. Then
-// there is a lease_ms again. A guest that does neither is told one again a whole lease later: its last one is over by then, and it has stopped
-// everything.
+// it does under that, and says so by a POST /unlock, whose answer is the code broken. Then there is a lease_ms again. A guest that does not is
+// told one again a whole lease later: its last one is over by then, and it has stopped everything.
 //
 // As long as one shard has no majority, no guest can move to another server, and new guests cannot come: 503 with the code no_quorum.
 //

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
@@ -42,7 +41,8 @@ type Answer struct {
 	Users   []shard.Ref // with ErrInUse: those of the resource
 
 	// Broken are grants of the guest that an operator has broken (P49), and that it has not given back. As long as there are any, Lease is zero: until
-	// the guest has given them back, or does not name them in a renewal that names what it has; or its earlier lease is over.
+	// the guest has given them back, by End, or its earlier lease is over. A renewal that does not name them gives nothing back: it may have been
+	// sent before the guest had them.
 	Broken []shard.Breach
 
 	// Lease is for how long the guest may believe in all that it has, from when it asked. It counts with an error, too. Zero: it is not
@@ -163,7 +163,6 @@ func (d *Desk) Renew(ctx context.Context, name string, all []client.Request) (an
 		}
 		if all != nil {
 			g.names(all)
-			g.waives(all)
 		}
 		for i, q := range all {
 			if answers[i].State == Running {
@@ -408,15 +407,6 @@ func (g *guest) yield(ctx context.Context, r *request, token uint64) error {
 		g.session.Waive(r.asks.Key, o.Token)
 	}
 	return fault.ErrBroken
-}
-
-// waives gives the broken grants back that the guest does not name, as it names all that it has.
-func (g *guest) waives(all []client.Request) {
-	for _, b := range g.session.Owes() {
-		if !slices.ContainsFunc(all, func(q client.Request) bool { return q.Key == b.Key && q.Held == b.Token }) {
-			g.session.Waive(b.Key, b.Token)
-		}
-	}
 }
 
 // broken returns the broken grants that a guest has not given back.
