@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 // entries, at each of which one incarnation lives at a time. A message is delivered at any time, once
 // or again, or never, and also after its sender has ended. An answer arrives at once, or is lost: an
 // answer that arrives later than that is an answer that arrives at once, followed by a slower proposer.
+// An operator's order (Table.Order) is not played: all that it does is that nodes get another list while they run, which a live
+// model lets them at any time at which it could be ordered.
 type model struct {
 	limits
 	names []string    // of all entries that there may be
