@@ -63,7 +63,7 @@ const (
 	// another generation is asked for: as long as three elections take at worst.
 	Grace = 6 * replica.ElectionTimeout
 	// lost is for how long a shard may have no leader though a majority of its voters is connected. Then it is their
-	// replicas that are not there: they stopped themselves (P41), or were never made.
+	// replicas that are not there, and have not said so: they hang, for example.
 	lost = 3 * Grace
 	// apart is for how long most of a shard's voters must not be connected as well: after a cut, connections are made
 	// again one by one.
@@ -81,6 +81,7 @@ type Seen struct {
 	Voters   []transport.ID // by its applied log, sorted
 	Changing bool           // its voters are changing, or may be
 	Silent   []transport.ID // voters that the leader has not heard for Grace
+	Vanished []transport.ID // voters that have no replica any more, or never made one, as they have said
 }
 
 // See looks at a replica.
@@ -88,7 +89,7 @@ func See(r *replica.Replica) Seen {
 	s := Seen{Shard: r.Shard(), Leads: r.Serving(), Changing: r.Changing()}
 	_, s.Led = r.Leader()
 	voters, _, _, _ := r.Configuration()
-	s.Voters = ids(voters)
+	s.Voters, s.Vanished = ids(voters), ids(r.Vanished())
 	if s.Leads {
 		s.Silent = ids(r.Silent(Grace))
 	}
@@ -439,14 +440,14 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 		}
 		return n >= core.Majority(len(voters))
 	}
-	any := func(transport.ID) bool { return true }
+	votes := func(id transport.ID) bool { return !slices.Contains(seen.Vanished, id) }
 	near := func(id transport.ID) bool { return id == m.self || reaches(id) }
 	// A node that never made a replica of this generation, though it is a voter, makes none: it heard of the generation too
 	// late, and only a leader adds one.
 	h.had = h.had || seen != nil
 	may := func(id transport.ID) bool { return id != m.self || h.had }
 	dead := !lives(s.Voters, may)
-	if lives(s.Voters, any) {
+	if lives(s.Voters, func(transport.ID) bool { return true }) {
 		h.lived = now
 	}
 	if (!slices.Contains(s.Voters, m.self) || lives(s.Voters, near)) && (!slices.Contains(s.Next, m.self) || lives(s.Next, near)) {
@@ -463,7 +464,7 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 	case dead && now-h.lived >= orphaned:
 	case here && now-h.led >= lost:
 	case here && now-h.led >= Grace && now-h.near >= apart:
-	case here && now-h.led >= Grace && !lives(seen.Voters, any): // the change was made, and the core has not heard of it
+	case here && now-h.led >= Grace && !lives(seen.Voters, votes): // the change was made, and the core has not heard of it; or who has none has said so
 	default:
 		return
 	}

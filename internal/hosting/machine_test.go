@@ -426,6 +426,8 @@ func TestRecover(t *testing.T) {
 	unheard := after(after(one, func(_ *core.Table, s *core.Shard) { s.Move = 2 }), ends(1))
 	going := after(unheard, next(2, 3))
 	changing := after(after(after(one, func(_ *core.Table, s *core.Shard) { s.Move = 2 }), next(1, 2, 4)), ends(2))
+	bare := []Seen{{Voters: list{1, 2, 3}, Vanished: list{2, 3}}}
+	less := after(after(tableOf(5, 1, 2, 3, 4), next(1, 3, 4)), ends(3))
 	for _, tt := range []struct {
 		name  string
 		table *core.Table
@@ -447,6 +449,12 @@ func TestRecover(t *testing.T) {
 		{"but it knows a leader", one, 1, time.Hour, led, spares, ""},
 		{"there is no leader, but voters", one, 1, lost - 1, here, all, ""},
 		{"for long: their replicas are lost", one, 1, lost, here, all, "recovers on [3 4 5]"},
+		{"two say that they have no replica", one, 1, Grace, bare, all, "recovers on [3 4 5]"},
+		{"a moment ago there was a leader", one, 1, Grace - 1, bare, all, ""},
+		{"there is one, to which they have said so", one, 1, time.Hour, []Seen{{Voters: list{1, 2, 3}, Vanished: list{2, 3}, Led: true}}, all, ""},
+		{"one says so", one, 1, lost - 1, []Seen{{Voters: list{1, 2, 3}, Vanished: list{2}}}, all, ""},
+		{"one says so, and another one has ended", after(one, ends(3)), 1, Grace, []Seen{{Voters: list{1, 2, 3}, Vanished: list{2}}}, all, "recovers on [4 5 13]"},
+		{"of four that vote one has ended, and one says so, which is to vote no more", less, 1, Grace, []Seen{{Voters: list{1, 2, 3, 4}, Vanished: list{2}}}, all, "recovers on [4 5 13]"},
 		{"it was moved to voters that have ended", moved, 2, Grace, became, all, "recovers on [1 2 3]"},
 		{"a moment ago", moved, 2, Grace - 1, became, all, ""},
 		{"which a node knows that voted until then", moved, 1, Grace, became, all, "recovers on [1 2 3]"},

@@ -205,12 +205,24 @@ func (r *Replica) SetTarget(t Target) {
 // Limit tells a leader whether too many shards are moving already to begin with another.
 func (r *Replica) Limit(limited bool) { r.limited = limited }
 
-// missing tells a leader that replica id, which it counts on node, is gone from there for
-// good: no node ever hosts an ID again (P24). It is replaced like one of a dead node.
+// missing tells that replica id, which is counted on node, is gone from there for good: no node ever hosts an ID again (P24). A
+// leader replaces it like one of a dead node.
 func (r *Replica) missing(node, id uint64) {
-	if p, known := r.Peer(id); r.Serving() && known && p.Node == node && r.leading.placing.miss(id) {
+	if p, known := r.Peer(id); !known || p.Node != node {
+		return
+	}
+	if r.vanished == nil {
+		r.vanished = make(map[uint64]bool)
+	}
+	r.vanished[id] = true
+	if r.Serving() && r.leading.placing.miss(id) {
 		r.log.Warn("a replica stopped itself, and will be replaced", "gone", id)
 	}
+}
+
+// Vanished returns the nodes of the voters whose replicas are gone for good, as these nodes have said.
+func (r *Replica) Vanished() []uint64 {
+	return r.others(func(id uint64) bool { return r.vanished[id] })
 }
 
 // stays reports whether replica id is on a node that is to have one, and does not leave.

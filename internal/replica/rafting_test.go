@@ -719,6 +719,30 @@ func TestAMissingReplicaIsReplaced(t *testing.T) {
 	}
 }
 
+// Promise: C7: every replica remembers which voters are gone for good, as their own nodes have said: without a leader nobody replaces them.
+func TestVotersHaveVanished(t *testing.T) {
+	w, leader := led(t)
+	for _, r := range w.replicas {
+		if all := r.Vanished(); len(all) > 0 {
+			t.Errorf("replica %d: %v are gone", r.ID(), all)
+		}
+	}
+	r := w.replicas[1]
+	r.Receive(w.now, 103, &Missing{2, 3})      // of another generation
+	r.Receive(w.now, 101, &Missing{1, 3})      // not that node's to say
+	r.Receive(w.now, 109, &Missing{1, 9})      // no replica of the shard's
+	leader.Receive(w.now, 103, &Missing{1, 3}) // which does not tell others
+	if all := r.Vanished(); len(all) > 0 {
+		t.Errorf("on a stranger's word %v are gone", all)
+	}
+	r.Receive(w.now, 103, &Missing{1, 3})
+	for _, o := range []*Replica{r, leader} {
+		if all := o.Vanished(); !slices.Equal(all, []uint64{103}) {
+			t.Errorf("replica %d: %v are gone, want 103", o.ID(), all)
+		}
+	}
+}
+
 // An entry keeps twice its data from being freed at the most, or a small frame: not a large one
 // that brought it along.
 func TestAnEntryKeepsNoLargeFrame(t *testing.T) {

@@ -88,22 +88,23 @@ type Replica struct {
 	lead uint64
 	role raft.StateType
 
-	floor     uint64        // the highest revision that clients know of, as its owner has heard
-	calm      bool          // the table need be quiet no longer
-	above     uint64        // the table is to go on above it; zero: wherever it is
-	members   members       // the shard's replicas
-	applied   appliedLog    // how far the log was applied
-	election  election      // when to stand for election
-	leading   leadership    // what it knows only while it serves as the leader
-	batch     batch         // what it is about to append
-	sender    sender        // the snapshot that it sends
-	receiver  receiver      // the snapshots that it receives
-	sums      sums          // the digests of its table
-	farewells farewells     // replicas that are to hear of their removal
-	pulse     pulse         // when it was ticked
-	target    Target        // where the shard's replicas are to be
-	limited   bool          // too many shards are moving already
-	wasLate   time.Duration // when it handed over because it was late; zero: never
+	floor     uint64          // the highest revision that clients know of, as its owner has heard
+	calm      bool            // the table need be quiet no longer
+	above     uint64          // the table is to go on above it; zero: wherever it is
+	members   members         // the shard's replicas
+	applied   appliedLog      // how far the log was applied
+	election  election        // when to stand for election
+	leading   leadership      // what it knows only while it serves as the leader
+	batch     batch           // what it is about to append
+	sender    sender          // the snapshot that it sends
+	receiver  receiver        // the snapshots that it receives
+	sums      sums            // the digests of its table
+	farewells farewells       // replicas that are to hear of their removal
+	pulse     pulse           // when it was ticked
+	target    Target          // where the shard's replicas are to be
+	limited   bool            // too many shards are moving already
+	wasLate   time.Duration   // when it handed over because it was late; zero: never
+	vanished  map[uint64]bool // replicas whose nodes have said that they are gone for good
 
 	inquires bool       // it wants to know whether it is still one of the shard's: see inquire
 	aligned  bool       // a leader's raft is ticked from a beat on
