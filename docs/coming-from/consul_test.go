@@ -22,6 +22,13 @@ func Example_consulCalls() {
 	check(session.Close(ctx))
 	fmt.Println("session:", lock.Err())
 
+	data := []byte("worker 7")
+	_, err = node.Lock(ctx, "orders/43", mesh.Value(data))
+	check(err)
+	k, err := node.Inspect(ctx, "orders/43")
+	check(err)
+	fmt.Printf("its value: %s\n", k.Holders[0].Value)
+
 	lock, err = node.Lock(ctx, key)
 	check(err)
 	select {
@@ -41,6 +48,7 @@ func Example_consulCalls() {
 	check(slot.Unlock(ctx))
 	// Output:
 	// session: mesh: closed
+	// its value: worker 7
 	// held: true true
 	// tried: true
 	// as a lock: true

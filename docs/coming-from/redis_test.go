@@ -30,6 +30,9 @@ func Example_redisCalls() {
 	lock, err = node.Lock(ctx, key)
 	check(err)
 	fmt.Println("unlocked:", lock.Unlock(ctx))
+
+	token := lock.Token()
+	fmt.Println("broken:", !errors.Is(node.Break(ctx, key, token), mesh.ErrNotHeld))
 	// Output:
 	// held: true true true
 	// extended: <nil>
@@ -37,6 +40,7 @@ func Example_redisCalls() {
 	// tried: true
 	// unlocked: <nil>
 	// unlocked: <nil>
+	// broken: false
 }
 
 func redisLock(ctx context.Context, node *mesh.Node) error {

@@ -29,6 +29,9 @@ func Example_zookeeperCalls() {
 
 	reader, err = node.RLock(ctx, key)
 	check(err)
+	k, err := node.Inspect(ctx, key)
+	check(err)
+	fmt.Println("seen:", k.Holding, k.Waiting)
 	_, err = node.Lock(reader.Context(), key)
 	fmt.Println("upgrade:", errors.Is(err, mesh.ErrUpgrade))
 	check(reader.Unlock(ctx))
@@ -59,6 +62,7 @@ func Example_zookeeperCalls() {
 	fmt.Println("open:", latch.Wait(ctx) == nil)
 	// Output:
 	// held: true true
+	// seen: 1 0
 	// upgrade: true
 	// another limit: true
 	// open: true
