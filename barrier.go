@@ -13,7 +13,7 @@ import (
 // It has no state of its own. It may be used by several goroutines at once.
 type Barrier struct{ assembly }
 
-// Barrier returns the barrier with this name, 1 to 1024 bytes, any bytes, for so many members: 1 to 1024. The name is a key of the mesh,
+// Barrier returns the barrier with this name, 1 to 1024 bytes, any bytes, for this number of members, 1 to 1024. The name is a key of the mesh,
 // which cannot be used for anything else while anybody is inside or waits. All that use it at the same time must pass the same number;
 // others get ErrCapacityMismatch. An argument that is not valid is an error of every call.
 func (n *Node) Barrier(name string, members int) *Barrier {
@@ -73,7 +73,8 @@ func (p *Passage) Token() uint64 { return p.of().Token() }
 // Leave. See [Lock.Context].
 func (p *Passage) Context() context.Context { return p.of().Context() }
 
-// Lost returns a channel that is closed when the lease ends before Leave, or an operator breaks the passage ([Node.Break]): then the others may be in the next round.
+// Lost returns a channel that is closed when the lease ends before Leave, or an operator breaks the passage ([Node.Break]): then the others may be
+// in the next round.
 func (p *Passage) Lost() <-chan struct{} { return p.of().Lost() }
 
 // Err returns nil while the member is inside, by the clock at this call; then ErrLost, ErrBroken if an operator has broken the passage, or ErrClosed after

@@ -295,7 +295,7 @@ func (s *LockSet) Err() error {
 	return err
 }
 
-// Context returns a context that ends as soon as one lock of the set does. [context.Cause] says why: ErrLost or ErrBroken if that was lost; the other
+// Context returns a context that ends as soon as one lock of the set does. [context.Cause] says why: ErrLost or ErrBroken if that lock was lost; the other
 // locks are held on until Unlock. See [Lock.Context].
 func (s *LockSet) Context() context.Context {
 	if len(s.of()) == 0 {

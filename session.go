@@ -136,7 +136,7 @@ func (s *Session) TryRLock(ctx context.Context, key string, opts ...LockOption) 
 	return s.take(ctx, client.Request{Key: key, Mode: client.Shared, Try: true}, opts)
 }
 
-// Acquire waits until it gets so many permits of the capacity of the semaphore key:
+// Acquire waits until it gets this number of permits of the semaphore key, which has capacity permits in all:
 // 1 ≤ permits ≤ capacity ≤ 2^40. All calls that use a semaphore at the same time must pass the
 // same capacity; others get ErrCapacityMismatch. [Session.Resize] changes it. Requests that come after a large waiting
 // one wait behind it. See Lock.

@@ -107,7 +107,7 @@ func (c *Client) Leave(ctx context.Context, r Request) error {
 }
 
 // Renew renews the lease, and names all that the guest holds: so a server that knows nothing of it learns it. ErrLeaseEnded: the guest does
-// not hold something of it any more.
+// not hold something of it any more. What an operator has broken is to be given back by End; until then there is no lease.
 func (c *Client) Renew(ctx context.Context) (Renewal, error) {
 	var a Renewal
 	var named []Request

@@ -519,7 +519,7 @@ func readCommand(r *wire.Reader, contains bool) Command {
 	case wireTagged, wireWithin:
 		cmd = readContainer(&c, number, contains)
 	default:
-		cmd = readLed(&c, number)
+		cmd = readLeaderCommand(&c, number)
 	}
 	c.End(t)
 	*r = c.Reader
@@ -547,8 +547,8 @@ func readContainer(c *wire.Codec, number uint64, contains bool) (cmd Command) {
 	return cmd
 }
 
-// readLed reads a command that a leader has decided by itself.
-func readLed(c *wire.Codec, number uint64) (cmd Command) {
+// readLeaderCommand reads a command that a leader has decided by itself.
+func readLeaderCommand(c *wire.Codec, number uint64) (cmd Command) {
 	switch number {
 	case wireExpire:
 		var a Expire

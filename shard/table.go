@@ -226,8 +226,6 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.resize(cmd, out)
 	case Break:
 		out = t.breaks(cmd, out)
-	case Free:
-		out = t.free(cmd, out)
 	case Tagged:
 		switch c := cmd.Command.(type) {
 		case Acquire:
@@ -240,7 +238,7 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	case Within:
 		out = t.within(cmd, out)
 	default:
-		out = t.lead(cmd, out)
+		out = t.leaderCommand(cmd, out)
 	}
 	t.digest = mix(t.digest, t.revision)
 	for _, e := range out[before:] {
@@ -254,8 +252,8 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	return out
 }
 
-// lead carries out what a leader has decided by itself, in the term that the command names.
-func (t *Table) lead(cmd Command, out []Event) []Event {
+// leaderCommand carries out what a leader has decided by itself, in the term that the command names.
+func (t *Table) leaderCommand(cmd Command, out []Event) []Event {
 	switch cmd := cmd.(type) {
 	case Expire:
 		if s := t.sessions[cmd.Session]; s != nil && t.isCurrentTerm(cmd.Term) {
@@ -287,6 +285,8 @@ func (t *Table) lead(cmd Command, out []Event) []Event {
 			out = t.grant(e, out)
 			t.sweep(e)
 		}
+	case Free:
+		out = t.free(cmd, out)
 	case Check:
 		// The replica compares digests; the table only raises its revision.
 	default:

@@ -32,7 +32,7 @@ func Example_redisCalls() {
 	fmt.Println("unlocked:", lock.Unlock(ctx))
 
 	token := lock.Token()
-	fmt.Println("broken:", !errors.Is(node.Break(ctx, key, token), mesh.ErrNotHeld))
+	fmt.Println("nothing to break:", errors.Is(node.Break(ctx, key, token), mesh.ErrNotHeld))
 	// Output:
 	// held: true true true
 	// extended: <nil>
@@ -40,7 +40,7 @@ func Example_redisCalls() {
 	// tried: true
 	// unlocked: <nil>
 	// unlocked: <nil>
-	// broken: false
+	// nothing to break: true
 }
 
 func redisLock(ctx context.Context, node *mesh.Node) error {

@@ -63,7 +63,7 @@ const (
 	// another generation is asked for: as long as three elections take at worst.
 	Grace = 6 * replica.ElectionTimeout
 	// lost is for how long a shard may have no leader though a majority of its voters is connected. Then it is their
-	// replicas that are not there, and have not said so: they hang, for example.
+	// replicas that are not there, and their nodes have not said so: they have not heard of the generation, for example.
 	lost = 3 * Grace
 	// apart is for how long most of a shard's voters must not be connected as well: after a cut, connections are made
 	// again one by one.
@@ -464,7 +464,7 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 	case dead && now-h.lived >= orphaned:
 	case here && now-h.led >= lost:
 	case here && now-h.led >= Grace && now-h.near >= apart:
-	case here && now-h.led >= Grace && !lives(seen.Voters, votes): // the change was made, and the core has not heard of it; or who has none has said so
+	case here && now-h.led >= Grace && !lives(seen.Voters, votes): // the change was made, and the core has not heard of it; or voters have said that they have no replica
 	default:
 		return
 	}
