@@ -57,11 +57,8 @@ func measure(b *testing.B, workers int, op func(worker int)) {
 	}
 	wg.Wait()
 	b.StopTimer()
-	all := slices.Concat(took...)
-	slices.Sort(all)
 	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-µs/op")
-	b.ReportMetric(float64(all[len(all)/2].Nanoseconds())/1000, "p50-µs")
-	b.ReportMetric(float64(all[len(all)*99/100].Nanoseconds())/1000, "p99-µs")
+	reportTimes(b, slices.Concat(took...))
 }
 
 // listed returns n entries of a list: addresses of loopback whose ports are free.
@@ -81,10 +78,16 @@ func listed(b *testing.B, n int) (list []string) {
 // fleetOf starts a healthy mesh of n nodes on loopback.
 func fleetOf(b *testing.B, n int, opts ...mesh.Option) []*mesh.Node {
 	b.Helper()
+	return fleetIn(b, context.Background(), n, opts...)
+}
+
+// fleetIn starts a healthy mesh of n nodes in the environment of a context.
+func fleetIn(b *testing.B, env context.Context, n int, opts ...mesh.Option) []*mesh.Node {
+	b.Helper()
 	var nodes []*mesh.Node
 	list := listed(b, n)
 	for i, addr := range list {
-		node, err := mesh.Start(list, append([]mesh.Option{
+		node, err := mesh.StartContext(env, list, append([]mesh.Option{
 			mesh.WithName(fmt.Sprint("n", i)), mesh.WithBind(addr),
 			mesh.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
 		}, opts...)...)
@@ -169,20 +172,29 @@ func BenchmarkHandOver(b *testing.B) {
 // BenchmarkLock measures Lock alone, by one worker on a node that does not lead the key's shard.
 func BenchmarkLock(b *testing.B) {
 	nodes := fleetOf(b, 3)
+	takes(b, nodes[0].Lock, remoteKey(b, nodes[0]))
+}
+
+// takes reports how long it takes to take what each op takes and then gives back.
+func takes[W any, H interface{ Unlock(context.Context) error }](b *testing.B, take func(context.Context, W, ...mesh.LockOption) (H, error), what W) {
 	ctx := context.Background()
-	key := remoteKey(b, nodes[0])
 	var took []time.Duration
 	for b.Loop() {
 		start := time.Now()
-		l, err := nodes[0].Lock(ctx, key)
+		held, err := take(ctx, what)
 		took = append(took, time.Since(start))
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := l.Unlock(ctx); err != nil {
+		if err := held.Unlock(ctx); err != nil {
 			b.Fatal(err)
 		}
 	}
+	reportTimes(b, took)
+}
+
+// reportTimes reports the median and the 99th percentile.
+func reportTimes(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs")
 	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1000, "p99-µs")
@@ -238,27 +250,17 @@ func reportBatch(b *testing.B, before, after mesh.Stats) {
 // BenchmarkLockAll takes and gives back ten keys in four shards, from a node that leads some of these. The latencies are those of LockAll.
 func BenchmarkLockAll(b *testing.B) {
 	nodes := fleetOf(b, 3, mesh.WithShards(4))
-	var keys []string
+	before := total(nodes)
+	takes(b, nodes[0].LockAll, tenKeys())
+	reportBatch(b, before, total(nodes))
+}
+
+// tenKeys are in four shards of four.
+func tenKeys() (keys []string) {
 	for i := range 10 {
 		keys = append(keys, fmt.Sprint("account/", i))
 	}
-	ctx := context.Background()
-	var took []time.Duration
-	before := total(nodes)
-	for b.Loop() {
-		start := time.Now()
-		set, err := nodes[0].LockAll(ctx, keys)
-		if err != nil {
-			b.Fatal(err)
-		}
-		took = append(took, time.Since(start))
-		if err := set.Unlock(ctx); err != nil {
-			b.Fatal(err)
-		}
-	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs")
-	reportBatch(b, before, total(nodes))
+	return keys
 }
 
 // BenchmarkFanOut measures the limit that the network sets: a node sends a frame to two peers
@@ -266,7 +268,7 @@ func BenchmarkLockAll(b *testing.B) {
 func BenchmarkFanOut(b *testing.B) {
 	for _, workers := range []int{1, 16, 128} {
 		b.Run(fmt.Sprint("workers=", workers), func(b *testing.B) {
-			f := newFanOut(b, workers)
+			f := newFanOut(b, workers, nil)
 			measure(b, workers, func(w int) {
 				f.round(w)
 				f.round(w)
@@ -299,7 +301,8 @@ func (e *echo) Receive(from transport.ID, _ transport.Kind, body []byte) {
 	e.t.Send(from, transport.KindShard, transport.Normal, body)
 }
 
-func newFanOut(b *testing.B, workers int) *fanOut {
+// newFanOut connects three nodes over sockets, or over TCP.
+func newFanOut(b *testing.B, workers int, sockets transport.Sockets) *fanOut {
 	f := &fanOut{}
 	for range workers {
 		f.waiting = append(f.waiting, make(chan struct{}, 2))
@@ -308,7 +311,7 @@ func newFanOut(b *testing.B, workers int) *fanOut {
 	for i := range 3 {
 		e := &echo{up: make(chan struct{}, 8)}
 		t, err := transport.Listen(transport.Config{
-			Bind: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Bind: "127.0.0.1:0", Sockets: sockets, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 			Hello: transport.Hello{Name: fmt.Sprint(i), ID: transport.ID(i + 1), MinVersion: 1, MaxVersion: 1},
 		}, e)
 		if err != nil {

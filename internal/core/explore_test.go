@@ -81,7 +81,7 @@ var worlds = []world{
 	{limits: limits{entries: 4, replicas: 3, restarts: 1, calls: 1, registers: 2, atOnce: true, serve: 500}, serving: true, deep: true, depth: 14},
 	{limits: limits{entries: 5, restarts: 1, registers: 2, serve: 500}, serving: true, deep: true, depth: 18},
 	{limits: limits{entries: 5, restarts: 2, calls: 2, asks: 1, serve: 500}, deep: true, depth: 13},
-	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 1, vacate: 1, short: true, atOnce: true}, serving: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 1, vacate: 1, short: true, atOnce: true, serve: 1}, serving: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 2, vacate: 1, short: true, atOnce: true, serve: 200}, serving: true, deep: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 2, calls: 1, registers: 2, vacate: 1, short: true, atOnce: true, serve: 200}, serving: true, deep: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 2, registers: 1, vacate: 1, short: true, atOnce: true, serve: 200}, serving: true, deep: true, depth: 9},

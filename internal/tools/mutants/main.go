@@ -163,25 +163,29 @@ func (s *settings) judge(ctx context.Context, t *tree, out io.Writer) (failed bo
 	built := time.Since(begun)
 	tried := s.thirdOf(all)
 	if err := j.judgeAll(ctx, tried, to.add); err != nil {
-		return to.bad > 0, err
+		return len(to.bad) > 0, err
 	}
-	fmt.Fprintf(out, "%d patches, %d of them tried: noticed %d times, as they should be; %.1fs to build, %.1fs in all\n",
-		count, len(tried), to.good, built.Seconds(), time.Since(begun).Seconds())
-	return to.bad > 0, nil
+	fmt.Fprintf(out, "%d patches, %d of them tried: noticed %d times as they should be, and %d times not; %.1fs to build, %.1fs in all\n",
+		count, len(tried), to.good, len(to.bad), built.Seconds(), time.Since(begun).Seconds())
+	for _, r := range to.bad {
+		fmt.Fprintln(out, r)
+	}
+	return len(to.bad) > 0, nil
 }
 
 // report prints results, appends them to a file, and counts them.
 type report struct {
-	out       io.Writer
-	file      *os.File // nil: none
-	good, bad int      // results that are as the patch says, and others
+	out  io.Writer
+	file *os.File // nil: none
+	good int      // how many results are as the patches say
+	bad  []result // the others
 }
 
 func (t *report) add(r result) error {
 	if r.verdict == noticed {
 		t.good++
 	} else {
-		t.bad++
+		t.bad = append(t.bad, r)
 	}
 	fmt.Fprintln(t.out, r)
 	if t.file == nil {
