@@ -142,6 +142,24 @@ func TestWhatNobodyConfirms(t *testing.T) {
 	o.sees(t, "c 7.2")
 }
 
+// Promise: P46: a process stood still for longer than a TTL. Its next observer comes before the first Tick, and is not told what nobody
+// confirms any more; nor are the others left with it.
+func TestAnObserverComesAfterAPause(t *testing.T) {
+	b := newBench(t)
+	first := b.watches()
+	b.hears(nodeB, leader(observeOf(t, b.expect(whoLeads)).Ref, 10, 7, 0, "a"))
+	first.sees(t, "a 7.0")
+	b.now += benchTTL - 1
+	second := b.watches()
+	second.sees(t, "a 7.0")
+	b.now++
+	third := &Observer{Key: "e"}
+	b.step(Observe{third})
+	third.sees(t, "unknown")
+	first.sees(t, "unknown")
+	second.sees(t, "unknown")
+}
+
 func (b *bench) watching() *watch { return b.shard().watching("e") }
 
 // Promise: P46: an observer that was never answered knows nothing after a TTL, and says so.

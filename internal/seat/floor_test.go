@@ -140,6 +140,41 @@ func TestRollCallsGoFarAboveWhatIsKnown(t *testing.T) {
 	holds(t, next > before, "the shard begins with", next, "which is not above", before)
 }
 
+// One node's clock is seconds ahead. It is cut off, and of the others so many remember that they know of each generation there may be.
+// A roll call then stays below the first one's clock: it alone is left to tell when all others end, and has not heard of that generation.
+func TestRollCallsOfThoseThatKnowEachGeneration(t *testing.T) {
+	const shard = 0
+	w := newWorld(t, 1, 4)
+	first := w.list[0]
+	w.boots = func(c *Config) {
+		if c.Wall = time.UnixMilli(0).Add(time.Hour + w.now); c.Self.Addr == first {
+			c.Wall = c.Wall.Add(12 * time.Second)
+		}
+	}
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	w.isolate(first)
+	w.boot(w.list[1])
+	other := w.procs[w.list[2]]
+	founded := other.m.acceptor.Table().Shards[shard]
+	again := func() bool { return other.m.acceptor.Table().Shards[shard].Generation != founded.Generation }
+	w.must(w.runUntil(10*time.Second, again), "no roll call")
+	before := other.m.acceptor.Table().Shards[shard].Revision
+	for _, addr := range w.list[1:] {
+		w.kill(addr)
+	}
+	w.run(10 * time.Second)
+	clear(w.cut)
+	for _, addr := range w.list[1:] {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(10*time.Second, w.serves), "it does not come back")
+	next := w.table().Shards[shard].Revision
+	holds(t, next > before && before > founded.Revision, "the shard begins with", next, "after", before, "and", founded.Revision)
+}
+
 // Where all clocks are right, revisions stay near them, whatever the one has heard that is left to tell: else tokens fall if the
 // whole fleet restarts soon after.
 func TestRevisionsStayNearRightClocks(t *testing.T) {

@@ -111,12 +111,16 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 		m.miss(now) // what those that answered have learned meanwhile, a silent entry may know more of
 		return
 	}
+	step := uint64(revisionJump)
+	if !founded && r.knowEach(from) {
+		step = sameTime
+	}
 	for i := range r.value.Shards {
 		s := &r.value.Shards[i]
 		if s.Generation == from.Shards[i].Generation {
 			continue // it goes on
 		}
-		m.endow(s, &from.Shards[i], from.Params, i, known, revisionJump)
+		m.endow(s, &from.Shards[i], from.Params, i, known, step)
 		switch {
 		case !founded:
 		case founding.AllLoopback(r.call.List) && m.Floor() == 0 && !earlierLeases(known):
@@ -136,6 +140,18 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 	r.until = now + 20*m.pace.unit
 	m.withdrew = rounds{r.call.Ballot.Round, r.call.Ballot.Round}
 	r.send(m)
+}
+
+// knowEach reports whether those that answer know of each generation there may be: so many of them have a seat, and remember, that
+// the others with one are no majority, which could have decided on another.
+func (r *rollCall) knowEach(from *core.Table) bool {
+	seats, know := from.Bound(), 0
+	for _, a := range r.answers {
+		if a != nil && a.Table != nil && slices.Contains(seats, a.Member.ID) {
+			know++
+		}
+	}
+	return len(seats)-know < core.Majority(len(seats))
 }
 
 // quietOf is for how long a mesh must grant nothing that is founded after those that answers show.
