@@ -45,10 +45,11 @@ type lan struct {
 	queue  chan parcel // in the order in which they are due
 }
 
-// parcel is what one Write has sent.
+// parcel is what one Write has sent, or the end of what a connection sends.
 type parcel struct {
-	conn  net.Conn
+	conn  *net.TCPConn
 	bytes []byte
+	last  func() error // nil: bytes
 	due   time.Time
 }
 
@@ -71,6 +72,10 @@ func (n *lan) deliver() {
 			left := syscall.NsecToTimespec(d.Nanoseconds())
 			_ = syscall.Nanosleep(&left, nil) // interrupted: a little early
 		}
+		if p.last != nil {
+			_ = p.last()
+			continue
+		}
 		_, _ = p.conn.Write(p.bytes) // an error is the reader's to find
 	}
 }
@@ -90,7 +95,7 @@ func (n *lan) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lanConn{c, n}, nil
+	return lanConn{c.(*net.TCPConn), n}, nil
 }
 
 type lanListener struct {
@@ -104,17 +109,31 @@ func (l lanListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lanConn{c, l.lan}, nil
+	return lanConn{c.(*net.TCPConn), l.lan}, nil
 }
 
-// lanConn is one end of a connection. What it has not delivered when it is closed is lost.
+// lanConn is one end of a connection.
 type lanConn struct {
-	net.Conn
+	*net.TCPConn
 	lan *lan
 }
 
 // Write implements net.Conn.
 func (c lanConn) Write(b []byte) (int, error) {
-	c.lan.queue <- parcel{c.Conn, bytes.Clone(b), time.Now().Add(c.lan.oneWay)}
+	c.lan.queue <- parcel{conn: c.TCPConn, bytes: bytes.Clone(b), due: time.Now().Add(c.lan.oneWay)}
 	return len(b), nil
+}
+
+// CloseWrite ends what this end sends, after all that it has written.
+func (c lanConn) CloseWrite() error { return c.end(c.TCPConn.CloseWrite) }
+
+// Close implements net.Conn. What was written before arrives.
+func (c lanConn) Close() error {
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // a Read under way ends now
+	return c.end(c.TCPConn.Close)
+}
+
+func (c lanConn) end(how func() error) error {
+	c.lan.queue <- parcel{last: how, due: time.Now().Add(c.lan.oneWay)}
+	return nil
 }
