@@ -1,6 +1,6 @@
 package shard
 
-// A barrier is a key that so many hold together (P45): nobody gets in until as many wait as there are to be, and then all do. The
+// A barrier is a key that so many hold together (P45): nobody gets in until as many requests wait as its capacity says; then all these get in. The
 // next round begins once all of them have left, or their sessions have ended. Who gives up before the round is full is not in it.
 
 // gathered reports whether a round may begin: the one before is over, and as many wait as there are to be.

@@ -40,7 +40,7 @@ func (s SessionID) Compare(o SessionID) int {
 
 func (s SessionID) String() string { return fmt.Sprintf("%016x/%d", s.Node, s.Number) }
 
-// Kind is what a key is while a request holds it or waits for it (P38).
+// Kind is what a key is as long as it is in use: held, waited for, or remembered (P38).
 type Kind uint8
 
 // The kinds.

@@ -36,12 +36,13 @@ const (
 	Granted EventKind = iota + 1
 	// The request waits.
 	Queued
-	// A Cancel, Release, Fix or Close took effect, now or earlier.
+	// A command that neither waits nor grants took effect, now or earlier: a Cancel, Release, Fix, End or Close, for example. In answer to a
+	// Claim: the request that it names has ended by a Release or an End.
 	Done
 	// The command did not take effect, and never will under this number (except with Reopen and
 	// Behind: then the command was not examined).
 	Refused
-	// What the Begin asks for was done already.
+	// What the Begin asks for was done already; or the latch that the Acquire waits for is open.
 	Skipped
 
 	// The session now has a record.

@@ -76,9 +76,9 @@ type Cursor struct {
 	Born     uint64    // the revision at which the key came into use; of a list, at which that of the last one did
 	Told     int       // how many elements of the part were told
 	After    uint64    // the place of the last of them: its token, the revision at which it entered, its stamp, or their number
-	Reported bool      // it had entered in an earlier table
+	Reported bool      // of a waiter: it was reported, and After is a revision of an earlier table
 	Session  SessionID // whose request, or use, the walk goes on behind
-	Number   uint64    // of the request, or its token
+	Number   uint64    // of a waiter: the request's number; of a holder: its token
 	Key      string    // of a list: the last key; of users: the user
 	At       string    // of a list: where the walk goes on, if that is before Key
 }
@@ -99,7 +99,7 @@ const (
 // What one page costs at most.
 const (
 	maxPage      = 256      // elements
-	maxPageBytes = 64 << 10 // and then none is begun
+	maxPageBytes = 64 << 10 // bytes; beyond that no further element is begun
 	maxVisits    = 4096     // elements that are looked at
 	listHolders  = 4        // of each key of a list
 )

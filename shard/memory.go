@@ -29,7 +29,7 @@ type Memory struct {
 	Kind     Kind
 	Capacity int64
 	Who      string
-	Remains  time.Duration // for how much longer, at least
+	Remains  time.Duration // for how much longer, at least; of an arrival: its retention, which begins anew where it is told
 }
 
 // Memories returns what the table remembers, in the order in which its keys came into use.

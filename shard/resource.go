@@ -68,8 +68,8 @@ type End struct {
 	Failed bool
 }
 
-// Drop ends a user's use of a resource: the session's own, unless it was stamped after Stamp; a durable one that outlived its
-// session, unless it was stamped after Lone; and those of earlier sessions of this client. It opens the session's record.
+// Drop ends a user's uses of a resource: the session's own, unless it was stamped after Stamp; a durable one that outlived its
+// session, unless it was stamped after Lone; and those of the same node's sessions that Lost names. It opens the session's record.
 type Drop struct {
 	Call
 	TTL   time.Duration
@@ -102,14 +102,14 @@ const MaxLost = 16
 // maxForgotten is how many resources one step forgets, at most.
 const maxForgotten = 64
 
-// resource is the part of an entry that only keys with operations have.
+// resource is the part of an entry that only keys have of which something is remembered: resources, Onces and latches.
 type resource struct {
 	done [lastOp + 1]*completion // what is remembered, by operation; nil: nothing
 	uses list[*use]              // in the order of their stamps
 	by   map[useID]*use
 	peak int // of by, for shrink
 
-	failures uint64 // of a Once: the Runs that failed or were lost, since it was used last
+	failures uint64 // of a Once: the Runs that failed or were lost since the last success, or since the key came into use
 	arrivals        // of a latch that is not open
 
 	forgetAt time.Duration // when the next completion is forgotten, in table time; zero: none

@@ -157,9 +157,9 @@ func (s *session) requestsInOrder() []*request {
 type Lease struct {
 	Session SessionID
 	TTL     time.Duration
-	Fixed   bool
-	Silent  time.Duration
-	Busy    bool // it holds a key or uses a resource, or waits for one
+	Fixed   bool          // by a Fix: TTL is the time that it set, and no renewal moves the end (P7)
+	Silent  time.Duration // the silence that the log holds; zero: none (P5)
+	Busy    bool          // it holds a key or uses a resource, or waits for one
 }
 
 func (s *session) lease() Lease {

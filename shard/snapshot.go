@@ -366,7 +366,7 @@ type Restore struct {
 	err          error
 }
 
-// NewRestore returns a Restore whose table will have f's switches.
+// NewRestore returns a Restore whose table will have f's Check and Observe; all else comes from the snapshot.
 func NewRestore(f Founding) *Restore { return &Restore{t: NewTable(f)} }
 
 // Add adds the next bytes of a snapshot. If they are malformed, this and every later call
@@ -405,7 +405,8 @@ func (rs *Restore) read() {
 // holders, all with the largest value, takes half of it.
 const maxImage = 1 << 30
 
-// Table returns the restored table, once all chunks have been added.
+// Table returns the restored table, once all chunks have been added. If they are malformed, or some are missing, it returns an error that
+// wraps wire.ErrMalformed.
 func (rs *Restore) Table() (*Table, error) {
 	rs.read()
 	if rs.err == nil && (!rs.ended || rs.placeholders != 0 || rs.untagged() || rs.t.misbroken()) {

@@ -21,14 +21,14 @@ import (
 // request passes it (G3), so writers and large requests never starve. All decisions of
 // a table follow from the commands and their order alone.
 type Table struct {
-	keys     map[string]*entry // only keys that are held or waited for
+	keys     map[string]*entry // only keys in use: held, waited for, or of which something is known (P38)
 	sessions map[SessionID]*session
-	guests   map[string]*session // those of sessions that carry a guest, by its name
+	guests   map[string]*session // the sessions that carry a guest, by the guest's name
 	entries  list[*entry]        // all of keys, oldest first: the order of a snapshot
 	records  list[*session]
-	scopes   map[Grant]*list[*request] // those that wait within a grant (P50)
+	scopes   map[Grant]*list[*request] // by grant, the requests that wait within it (P50)
 
-	revision uint64        // raised by each command and by each grant; a grant's revision is its token (P17)
+	revision uint64        // raised by each command, grant and skip; a grant's revision is its token (P17)
 	deleted  deletions     // the last deletions of records (P12)
 	now      time.Duration // table time (P18), never a date
 	term     uint64        // of the entry that is being applied (P3)
@@ -59,7 +59,7 @@ type Decision struct {
 	Key      string
 	Session  SessionID
 	Number   uint64
-	Token    uint64 // Admitted and Finished
+	Token    uint64 // of the grant; zero while the request waits
 	Kind     Kind
 	Weight   int64
 	Capacity int64
@@ -118,7 +118,7 @@ func NewTable(f Founding) *Table {
 	}
 }
 
-// entry is one key in use, not an entry of the log. With neither holder nor waiter it is deleted.
+// entry is one key in use, not an entry of the log. It is deleted once it is idle.
 type entry struct {
 	place[*entry]
 	key       string
@@ -128,11 +128,11 @@ type entry struct {
 	taken     int64   // the holders' weights; at most capacity when one is granted: a Resize may lower that
 	holders   list[*request]
 	queue     list[*request] // in the order in which they were committed
-	*resource                // nil if it is none
+	*resource                // what the key remembers; nil if it is of a kind that remembers nothing
 	image                    // for snapshots
 }
 
-// request is one Acquire, while it waits and then while it holds.
+// request is one Acquire or Begin, or what was reported in its place, while it waits and then while it holds.
 type request struct {
 	place[*request]
 	entry   *entry
@@ -152,7 +152,7 @@ type request struct {
 	reported bool   // by its client: entered is a revision of an earlier table
 }
 
-// Revision is the number of the last command or grant.
+// Revision returns the number of the table's last change: see P17.
 func (t *Table) Revision() uint64 { return t.revision }
 
 // Digest is a hash over the table's revisions and grants so far, equal on all replicas that
@@ -165,8 +165,8 @@ func (t *Table) Now() time.Duration { return t.now }
 // Settles returns when a new table is due for its Settle, in table time; zero: it may grant already.
 func (t *Table) Settles() time.Duration { return t.settles }
 
-// Quiet returns for how much longer the table grants nothing; zero: it may grant (P27). It is at least
-// a millisecond until the Settle, which may come late.
+// Quiet returns for how much longer the table grants nothing; zero: it may grant (P27). Until the Settle is applied,
+// which may be later than it was due, Quiet returns a millisecond at least.
 func (t *Table) Quiet() time.Duration {
 	if t.settles == 0 {
 		return 0
@@ -544,7 +544,7 @@ func (t *Table) remove(r *request) {
 	}
 }
 
-// sweep deletes e if it has neither holder nor waiter and is not deleted yet.
+// sweep deletes e if it is idle and not deleted yet.
 func (t *Table) sweep(e *entry) {
 	if e.idle() && t.keys[e.key] == e {
 		t.keepEntry(e)
@@ -554,6 +554,7 @@ func (t *Table) sweep(e *entry) {
 	}
 }
 
+// settle lets the table grant from now on, and grants each key to the requests that fit, in the order of the keys' bytes.
 func (t *Table) settle(out []Event) []Event {
 	out = t.order(out)
 	t.settles = 0

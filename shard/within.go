@@ -48,7 +48,7 @@ func Bare(cmd Command) Command {
 type scope struct {
 	grants  []Grant
 	detects bool
-	links   []place[*request] // by grant, in Table.within
+	links   []place[*request] // by grant, in the lists of Table.scopes
 }
 
 // Wait is a request that waits within one of the grants that were asked for.
@@ -57,7 +57,7 @@ type Wait struct {
 	Number   uint64
 	Name     string // of its node
 	Key      string
-	Needs    int64 // how much of the key must be free before the request is granted: as far as its own share, and that of the head of the queue, say
+	Needs    int64 // at least so much of the key must be free before the request is granted: the larger of its own share and the share of the queue's head
 	Capacity int64 // of the key
 	Within   []Grant
 	Detects  bool
@@ -209,7 +209,7 @@ func (q *requestImage) within(c *wire.Codec) {
 	q.scope = in
 }
 
-// grants is a list of grants, none twice.
+// grants is a list of grants: what a request waits within names none twice.
 func grants(c *wire.Codec, all *[]Grant, limit int) {
 	n := c.Array(2*len(*all), 2*limit)
 	c.Check(n%2 == 0, "part of a grant")

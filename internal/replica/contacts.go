@@ -23,9 +23,9 @@ const promptly = ElectionTimeout / 2
 // lag is how long a replica takes to answer rounds. One round at a time is timed, from when it is first asked to
 // when that or a later one is answered.
 type lag struct {
-	round  uint64        // that is timed, or was the last
+	round  uint64        // the one that is timed, or was timed last
 	asked  time.Duration // when it was asked; zero: none is timed
-	took   time.Duration // the longest of late, at most lateAfter: each answer that took less takes off an eighth of the difference
+	took   time.Duration // the longest recent time, at most lateAfter: each quicker answer lowers it by an eighth of the difference
 	proven bool          // there was an answer
 }
 

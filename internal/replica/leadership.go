@@ -39,7 +39,7 @@ type leadership struct {
 // tableTime returns the table's time.
 func (g *leadership) tableTime(now time.Duration) time.Duration { return g.base + now - g.began }
 
-// quietUntil returns when table time will be due, by the leader's clock: the same in its whole reign.
+// quietUntil returns when table time will be due, by the leader's clock: the same in its whole leadership.
 func (g *leadership) quietUntil(due time.Duration) time.Duration {
 	return max(g.began+due-g.base, 1)
 }
@@ -63,7 +63,7 @@ func (r *Replica) Raise(above uint64) { r.above = max(r.above, above) }
 // Calm tells the replica that its table need be quiet no longer, by an operator's word (C5). A leader logs that.
 func (r *Replica) Calm() { r.calm = true }
 
-// startRaise reports whether the table is to be told now to go on above another revision than it is at.
+// startRaise reports whether a Settle is to be proposed now that raises the table's revision, which is at, above the revision above.
 func (g *leadership) startRaise(at, above uint64, now time.Duration) bool {
 	if !g.serving || at >= above || g.raiseAt != 0 && now-g.raiseAt < ElectionTimeout {
 		return false
@@ -115,7 +115,7 @@ func (s *seal) appended(index uint64) {
 
 // Renewal is a client's question whether its session lives. Ref comes back in the Answer.
 // After is the number before the first result that the client misses: see Table.Results. Abandoned
-// are its commands that nobody waits for, and that have had no answer: Cancel, Release, End, Drop or Close (P12).
+// are its commands that nobody waits for, and that have had no answer: Cancel, Release, End, Drop, Downgrade or Close (P12).
 type Renewal struct {
 	Session   shard.SessionID
 	Ref       uint64
@@ -146,8 +146,8 @@ const maxResults = 64
 
 // Submit takes a client's command, raw being its wire form. It returns ErrNotServing if this
 // replica cannot take it. A nil result is no promise: the command is appended soon or comes back as
-// Dropped, but it is discarded silently if its session is expiring or the batch is full. A client
-// that gets no answer retries.
+// Dropped, but it is discarded silently if its session is expiring, the batch is full, or the replica
+// stops itself. A client that gets no answer retries.
 func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error {
 	r.now = now
 	g := &r.leading

@@ -26,9 +26,9 @@ type lease struct {
 	ttl        time.Duration
 	fixed      bool          // a Fix set its end: nothing else that the session says moves it (P7)
 	heard      time.Duration // when it last spoke, or this leader began to serve
-	spoken     bool          // it has spoken since, and then at:
-	last       time.Duration // whatever a stall has excused
-	before     time.Duration // how long it had been silent by then (P5)
+	spoken     bool          // it has spoken since this leader serves
+	last       time.Duration // when it last did; a stall does not move this, as it moves heard
+	before     time.Duration // how long it had been silent by heard, as the log says (P5)
 	excused    bool          // a stall has moved its end since: see stalled
 	recalled   bool          // a Silent of zero is on its way
 	checkpoint time.Duration // the silence that was logged last, or is about to be; zero: none, or it was heard again

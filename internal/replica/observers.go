@@ -17,8 +17,8 @@ type Observe struct {
 	For  time.Duration // for how long the leader is to tell of changes; zero: not at all
 }
 
-// Led is what a leader says of an election: a confirmed one in answer to an Observe; or unasked, as something has changed.
-// Then it was so when the shard's table had this revision, and Ref is zero.
+// Led is what a leader says of an election: a confirmed one in answer to an Observe; or unasked, when something has changed.
+// Unasked, Ref is zero, no majority has confirmed the leader, and Leader is what the table had at Revision.
 type Led struct {
 	Node     uint64
 	Ref      uint64
@@ -50,7 +50,7 @@ func newObservers(quiet bool) observers {
 	return observers{keys: make(map[string]*observed), dirty: make(map[string]struct{}), quiet: quiet}
 }
 
-// add has a node told of changes, from what it is told now on.
+// add notes that a node is to be told of changes. Now is what it is told in answer to its question.
 func (o *observers) add(q Observe, now shard.Leader, at time.Duration) {
 	if q.For == 0 {
 		return

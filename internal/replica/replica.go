@@ -269,7 +269,7 @@ func (r *Replica) Last() uint64 {
 	return last
 }
 
-// Leader returns where the leader lives, as far as this replica knows.
+// Leader returns where the leader lives, and whether this replica knows that.
 func (r *Replica) Leader() (Peer, bool) {
 	p, ok := r.members.peer(r.lead)
 	return p, ok && r.lead != 0
@@ -306,13 +306,13 @@ func (r *Replica) unapplied() (entries []*raftpb.Entry, moves bool) {
 	return entries, err != nil || slices.ContainsFunc(entries, r.members.movedBy)
 }
 
-// Joint reports whether the shard is changing its voters.
+// Joint reports whether the shard is in a joint configuration, as far as this replica has applied the log.
 func (r *Replica) Joint() bool { return r.members.joint() }
 
 // Learners returns the replica IDs that follow without a vote.
 func (r *Replica) Learners() []uint64 { return slices.Clone(r.members.conf.Learners) }
 
-// Peer returns where a replica lives.
+// Peer returns where a replica lives, and whether that is known.
 func (r *Replica) Peer(id uint64) (Peer, bool) { return r.members.peer(id) }
 
 // Err returns why the replica stopped itself; nil while it works.
