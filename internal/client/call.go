@@ -23,7 +23,7 @@ const (
 	Ask                   // ask who uses a resource, or who leads an election
 	Remember              // tell the table of a new generation of a durable use that the one before had
 	Proclaim              // give a leadership another value
-	Recall                // tell it what the one before remembered (P43, P44)
+	Recall                // tell the table of a new generation what the one before remembered (P43, P44)
 	Arrive                // arrive at a latch (P44)
 	Carry                 // carry a guest on, in one shard (P42)
 	Hear                  // renew a guest's session
@@ -58,7 +58,7 @@ type Call struct {
 	Skipped bool        // of a Lock: its operation was done already; then Hold is a use, if it was a pull, else nil
 	Use     *Hold       // of the Unlock of a pull that did not fail
 	Refs    []shard.Ref // of an Ask who uses a resource
-	Now     int64       // of a Resize that is refused: the capacity; zero: it is not known, or there is none
+	Now     int64       // of a Resize that is refused: the present capacity; zero: it is not known, or there is none
 	Leader  Leader      // of an Ask who leads an election
 	Page    Page        // of an Ask with an Inspection
 	Info    WaitInfo    // of a Lock: what was known
@@ -136,7 +136,7 @@ func (q *Request) pulls() bool { return q.Operation != nil && q.Operation.Op == 
 // alone reports whether the hold is to have a lease of its own (P7).
 func (q *Request) alone() bool { return q.Alone || q.MaxHold > 0 }
 
-// Share returns how much of the key the request wants, and how much there is of it.
+// Share returns how much of the key the request wants, and the key's whole capacity as the request names it.
 func (q *Request) Share() (weight, capacity int64) {
 	switch {
 	case q.Operation != nil || q.Mode == Elects:

@@ -32,7 +32,7 @@ type Config struct {
 	Node       uint64        // its ID
 	Name       string        // its name, as callers that wait for its locks are told it
 	Shards     int           // of the mesh, at least 1
-	TTL        time.Duration // for how long observers of elections believe what was confirmed
+	TTL        time.Duration // for how long observers of elections believe what was confirmed, and no longer than a lease may last
 	Generation uint64        // in which all shards live, until a Generation names another
 	Rho        float64       // the bound on the rates of clocks (P1)
 	Rand       *rand.Rand    // for the jitter of retries
@@ -48,7 +48,7 @@ type Client struct {
 	limit      time.Duration // for how long a lease may last
 	lastLease  uint64        // the number of the last lease
 	lastAsk    uint64        // the number of the last question
-	heard      []*Session    // those of guests that have calls in hears
+	heard      []*Session    // the sessions of guests that have calls in hears
 	searches   []*search     // Locks that look for a deadlock, in the order in which they began
 	nextSearch time.Duration // when a Tick is to look after them; a lower bound
 	counters   Counters
@@ -229,7 +229,7 @@ type (
 	// Extended: the belief in a hold lasts longer now.
 	Extended struct{ *Hold }
 
-	// Shortened: it ends earlier than was said before.
+	// Shortened: the belief in a hold ends earlier than was said before.
 	Shortened struct{ *Hold }
 
 	// Unlocking: a hold is given back without an Unlock: its key may be free before its lease is over.

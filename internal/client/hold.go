@@ -28,7 +28,7 @@ type Hold struct {
 
 	// The client's:
 	lease   *lease  // the client may have given it up since
-	pending *Call   // the Lock, or the Unlock of a pull, until its caller knows of the hold
+	pending *Call   // the Lock, or the Unlock of a pull, whose caller does not know of the hold yet; nil: it does
 	use     *use    // nil if it is none
 	counts  bool    // it is a handle of the use
 	timed   bool    // of fixed length, and its time runs: it is not renewed any more

@@ -20,15 +20,15 @@ type lease struct {
 	session *Session
 	id      shard.SessionID
 	ttl     time.Duration // at most what a lease may last: see shorten
-	limit   time.Duration // what a leader has said of that last
+	limit   time.Duration // for how long a lease may last, as a leader has said last
 	fixed   bool          // for one hold of fixed length (P7)
 
 	since     uint64        // the shard's revision, as far as it was known when the lease was made: see shard.Call (P12)
 	carried   bool          // of a guest: its table knows that this node carries it
-	complete  bool          // and an earlier table knew it; since then, all that the guest has there is known here
-	unclaimed int           // how much it may have there that is not known here: an earlier node has asked for it
-	recounts  bool          // that is to be asked once more
-	carriedAt uint64        // at this revision
+	complete  bool          // and an earlier table knew that, too: so this node knows all that the guest had there
+	unclaimed int           // how much the guest may have in the shard that this node does not know of: an earlier carrier has asked for it
+	recounts  bool          // the shard is to be asked once more how much is unclaimed
+	carriedAt uint64        // the revision at which the table said so
 	opened    uint64        // the lowest revision that showed its record
 	begun     bool          // something was sent
 	from      time.Duration // the first sending, or that of the last confirmed renewal
@@ -45,11 +45,11 @@ type lease struct {
 	uses      map[useID]*use   // of resources; nil: none yet
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them
 
-	unheard    []shard.Breach // broken grants of which nothing else was heard
-	breachesAt uint64         // at this revision
+	unheard    []shard.Breach // broken grants that a leader has named, of which this node has no hold
+	breachesAt uint64         // the revision of the answer that was last taken in about them
 	owing      uint64         // of a guest: at this revision a Carry has said that there are breaches, and no answer since has said which; zero: none
 
-	due     time.Duration // when a Tick is to come to it: see wakes
+	due     time.Duration // when a Tick is to come to this lease: see wakes
 	renewAt time.Duration // when the next renewal is due
 	refs    uint64        // of the last renewal
 	after   uint64        // the next answer shall repeat the results after this number; zero: from the first that is missing

@@ -94,7 +94,7 @@ func (s *shardClient) recall(session *Session, more []shard.Memory) {
 	}
 }
 
-// knows reports whether the client tells the next table of m by itself.
+// knows reports whether the client knows of m itself, and for as long: then it tells the next table of m in any case.
 func (s *shardClient) knows(m memory) bool {
 	return slices.ContainsFunc(s.memories, func(o memory) bool { return o.is(m.Memory) && o.until >= m.until })
 }
@@ -112,7 +112,8 @@ func (l *lease) goOverDone(c *Call, m shard.Memory) {
 	c.askAgain()
 }
 
-// unanswered returns the result of a call of which it is not known whether the table has it: err, unless that must be said.
+// unanswered returns the result of a call of which it is not known whether the table has carried it out: ErrUnconfirmed where the caller
+// must know of that doubt, else err.
 func (c *Call) unanswered(err error) error {
 	ended := c.Kind == Recall && c.Hold != nil // it was an End: the operation may count as done
 	if ended || c.Kind == Arrive || c.Kind == Resize || c.Kind == Break {

@@ -30,7 +30,7 @@ func (l Leader) same(o Leader) bool {
 	return l.Unknown == o.Unknown && l.Token == o.Token && l.Sequence == o.Sequence && l.Name == o.Name && bytes.Equal(l.Value, o.Value)
 }
 
-// Observer is one who wants to know who leads an election. Next is safe for concurrent use.
+// Observer is one who wants to know who leads an election. Next and Latest are safe for concurrent use.
 type Observer struct {
 	Key   string
 	Shard int
@@ -42,7 +42,7 @@ type Observer struct {
 	over error
 }
 
-// Next returns the latest state, if it has not been returned before. An error says that there will be no other.
+// Next returns the latest state; news says that Next has not returned it before. An error says that there will be no other.
 func (o *Observer) Next() (l Leader, news bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,7 +51,7 @@ func (o *Observer) Next() (l Leader, news bool, err error) {
 	return l, news, err
 }
 
-// Latest returns the latest state, whether or not it was taken.
+// Latest returns the latest state, whether or not Next has returned it. An error says that there will be no other.
 func (o *Observer) Latest() (Leader, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -109,15 +109,15 @@ func (a *Acceptor) Votes(s int, g Generation) bool {
 // Report is what an entry tells of itself. It binds nothing.
 type Report struct {
 	Node      transport.ID
-	List      []string
-	Table     *Table
-	At        Ballot
-	Accepted  *Table // the version after Table, if it accepted one
-	Roll      Ballot
-	Refused   Ballot
-	Released  Ballot
-	RollAt    Ballot
-	Proposed  *Table
+	List      []string       // that it was started with, or keeps for the next one, sorted
+	Table     *Table         // the latest decision that it knows; nil: none
+	At        Ballot         // of Accepted
+	Accepted  *Table         // the version after Table, if it accepted one
+	Roll      Ballot         // the highest roll call that it promised, of those that were not withdrawn
+	Refused   Ballot         // it answers no ballot up to this one
+	Released  Ballot         // it was released from all roll calls up to this one
+	RollAt    Ballot         // of Proposed
+	Proposed  *Table         // the value of a roll call that it accepted, if it did
 	Withdrawn Ballot         // the highest that it promised, and that was withdrawn
 	Accepts   []transport.ID // bound in Accepted or Proposed and not in Table, where a report does not have those
 
@@ -200,7 +200,7 @@ func (a *Acceptor) promise(b Ballot) {
 	}
 }
 
-// Withdraw takes back what this node promised to the roll calls of one proposer in the rounds after one and up to another. That
+// Withdraw takes back what this node promised to the roll calls of the proposer by in the rounds from after+1 to upTo. That
 // proposer has given them up before it proposed a value: so nobody accepts one, and they are as if they had never been. What else
 // this node promised binds it as before.
 func (a *Acceptor) Withdraw(by transport.ID, after, upTo uint64) {
@@ -293,7 +293,7 @@ func (a *Acceptor) Write(b Ballot, prev Stamp, t *Table) error {
 	return nil
 }
 
-// Serves returns why this node takes no part in the decision on the version after prev, or nil.
+// Serves returns nil if this node takes part in the decision on the version after prev, else why it does not.
 func (a *Acceptor) Serves(prev Stamp) error {
 	switch {
 	case a.table == nil || a.table.Stamp.Compare(prev) < 0:
@@ -363,15 +363,15 @@ func (a *Acceptor) Confirm(t *Table, promised Ballot) bool {
 	return true
 }
 
-// Left reports whether this node's mesh was once this one, and another has followed. It has no part in it any more.
+// Left reports whether this node was once in that mesh, and has gone over to another one. It has no part in that mesh any more.
 func (a *Acceptor) Left(mesh uint64) bool { return slices.Contains(a.left, mesh) }
 
 // Release frees this node of the roll call that it promised last, and takes over t: a majority of t's
 // seats has confirmed t in answer to a question that named this promise. So that roll call cannot be
 // decided any more: in such a majority there is one of its roster, which refuses it. If t is of another
 // mesh, its own has given way to that (C10), and this node takes no part in its own any more, whether or not that
-// goes on without it: what it accepted there is forgotten. It reports whether the promise is still that, and
-// t's mesh none that has given way here.
+// goes on without it: what it accepted there is forgotten. Release reports whether it has done so. It changes nothing if this
+// node's latest promise is another one by now, or if this node has left t's mesh.
 func (a *Acceptor) Release(t *Table, promised Ballot) bool {
 	if a.roll != promised || a.Left(t.Mesh) {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Reasons for which a table may not change so.
+// Why a change of a table is refused. Nothing is changed then.
 var (
 	errNoEntry  = errors.New("the list has no such entry")
 	errUnbound  = errors.New("a voter has no seat")
@@ -39,7 +39,8 @@ func (t *Table) next() *Table {
 	return &n
 }
 
-// Bind gives the seat of an entry to another incarnation. The one that had it must have ended. List is the
+// Bind gives the seat of an entry to another incarnation. The one that had it must have ended, unless the
+// seat is vacant; Bind cannot check that. List is the
 // one that the new incarnation was started with.
 func (t *Table) Bind(entry string, node env.Member, list []string) (*Table, error) {
 	i := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Entry == entry })

@@ -145,7 +145,7 @@ func (t *Table) Unfinished() string {
 	return ""
 }
 
-// Wants reports whether a list is ordered, or in force with every incarnation having it: there is nothing to order.
+// Wants reports whether there is nothing to order: the list is ordered already, or it is in force and every incarnation has it.
 func (t *Table) Wants(list []string) bool {
 	to := named(list)
 	return to != "" && to == t.Ordered || to == named(t.List()) && t.held()

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Reasons for which a table may not change so.
+// Why a change of MaxTTL is refused. Nothing is changed then.
 var (
-	errSameTTL = errors.New("that is for how long leases may last")
+	errSameTTL = errors.New("MaxTTL is that already, or is being raised to that")
 	errNoRaise = errors.New("no raise is under way")
 	errOutlast = errors.New("no lease may last longer than MaxTTL")
 )
@@ -36,9 +36,9 @@ func (t *Table) SetMaxTTL(d time.Duration) (*Table, error) {
 	return n, nil
 }
 
-// Raise puts a raise of MaxTTL in force, since every incarnation that is bound knows of it. So must one whose seat is
-// vacant: it waits for that, or for another one at its entry. And it waits until none that is bound has an entry on its list that the last
-// change dropped. The node there may remember the mesh, and not the raise; but no node that starts later has its entry on its list
+// Raise puts a raise of MaxTTL in force. Its caller must know that every incarnation that is bound knows of the raise. While a seat is
+// vacant, Raise is refused: the incarnation that had the seat must know of the raise, too, or another one at its entry. Raise is also refused while
+// the list of one that is bound has an entry that the last change dropped. The node there may remember the mesh, and not the raise; but no node that starts later has its entry on its list
 // either. So no roll call goes on from what it remembers, if nobody else does.
 func (t *Table) Raise() (*Table, error) {
 	switch {

@@ -31,7 +31,7 @@ import (
 type Output interface{ isOutput() }
 
 type (
-	// Make one of a generation's first replicas. The node fills in what it knows of itself.
+	// Make makes one of a generation's first replicas. The node fills in what it knows of itself.
 	Make struct{ replica.Config }
 	// Drop destroys the replica of a shard, before anything else that it would say.
 	Drop struct{ Shard int }
@@ -40,13 +40,13 @@ type (
 		Shard  int
 		Target replica.Target
 	}
-	// Ask the core for a change.
+	// Ask asks the core for a change.
 	Ask struct{ seat.Change }
 	// Begun: the shard lives in another generation now, as the client is to know.
 	Begun struct {
 		Shard      int
 		Generation uint64
-		Quiet      time.Duration // for how long leases of the one before may last
+		Quiet      time.Duration // for how long leases of the generation before may last
 		Used       uint64        // replica IDs up to this one are of the first replicas: no other is ever made under them
 	}
 )
@@ -132,7 +132,7 @@ type Machine struct {
 type hosted struct {
 	generation core.Generation
 	had        bool           // this node has made a replica of the generation
-	led        time.Duration  // when a leader was last known here, or could not be, or the generation began
+	led        time.Duration  // when a leader was last known here, or none could be known here, or the generation began
 	lived      time.Duration  // when a majority of the voters last lived
 	near       time.Duration  // when this node was last connected with a majority of them, or could not ask the core
 	recovers   bool           // this node asked for another generation, and does so until that has begun
@@ -419,8 +419,8 @@ func (m *Machine) choose(i, most int, is, may func(transport.ID) bool) (want []t
 	return want
 }
 
-// votes reports whether a replica on this node is one to which leaders speak: it has a vote, by the table. One that
-// is to get a vote has it when it knows that, and not while a long snapshot is on its way.
+// votes reports whether leaders must be speaking to the replica on this node: it has a vote, by the core's table. A replica
+// that is to get a vote counts once its own log gives it the vote, and not while a long snapshot is on its way to it.
 func (m *Machine) votes(i int, seen *Seen) bool {
 	s := &m.table.Shards[i]
 	return slices.Contains(s.Voters, m.self) || slices.Contains(s.Next, m.self) && slices.Contains(seen.Voters, m.self)
