@@ -91,7 +91,7 @@ type lookout struct {
 	known   map[waitID]bool
 	waiters []*waiter     // by the first reading, in the order in which they were told
 	circle  []*waiter     // those of the circle, by the first reading; nil: it goes on
-	since   time.Duration // when that was over
+	since   time.Duration // when the first reading was over
 }
 
 // newLookout returns the lookout of a request that waits within some grants.
@@ -111,7 +111,7 @@ type outcome struct {
 	deadlock *Deadlock   // there is a circle, and the request is the one that is to give up
 }
 
-// told takes in the answers to all questions, which were asked at a time.
+// told takes in the answers to all questions of a step, which were sent at the time asked.
 func (l *lookout) told(asked, now time.Duration, answers []lookAnswer) outcome {
 	if l.circle != nil {
 		return l.second(asked, answers)
@@ -145,7 +145,7 @@ func (l *lookout) told(asked, now time.Duration, answers []lookAnswer) outcome {
 	return outcome{later: true}
 }
 
-// again asks for those of the circle once more.
+// again returns the questions that ask for the requests of the circle once more.
 func (l *lookout) again() (all []lookQuery) {
 	by := make(map[int][]shard.Grant)
 	for _, w := range l.circle {
@@ -160,7 +160,7 @@ func (l *lookout) again() (all []lookQuery) {
 	return all
 }
 
-// second judges by what was there in both readings.
+// second judges by what was there in both readings. The questions of the second one were sent at the time asked.
 func (l *lookout) second(asked time.Duration, answers []lookAnswer) outcome {
 	var both []*waiter
 	now := waitersOf(answers)

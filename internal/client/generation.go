@@ -150,7 +150,7 @@ func (l *lease) sendUnanswered() {
 
 // defers reports whether c must wait until all Reports of the lease are answered: a Release that comes
 // before its hold's Report would find nothing, and the Report would then make a hold that nobody has. A
-// Close ends the Reports, and waits for none. A Remember, a Recall and an Arrive are about none of them.
+// Close ends the Reports, and waits for none. Nor do a Remember, a Recall and an Arrive: they are about nothing that is reported.
 func (l *lease) defers(c *Call) bool {
 	switch {
 	case c.Kind == Carry || c.Kind == Close:

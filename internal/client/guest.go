@@ -267,14 +267,14 @@ func (l *lease) confirm() (ref uint64) {
 // unconfirmed reports whether a Confirm waits for an answer.
 func (l *lease) unconfirmed() bool { return l.wanted > l.alive }
 
-// answerGuests finishes those of all guests' calls that need not wait any more.
+// answerGuests finishes, of all guests, each Hear and Confirm that need not wait any more.
 func (c *Client) answerGuests() {
 	for _, s := range slices.Clone(c.heard) {
 		c.answerGuest(s)
 	}
 }
 
-// answerGuest finishes those of a guest's calls that need not wait any more.
+// answerGuest finishes each Hear and Confirm of a guest that need not wait any more.
 func (c *Client) answerGuest(s *Session) {
 	if len(s.hears) == 0 {
 		return
@@ -315,7 +315,7 @@ func (c *Call) renewed() bool {
 	return true
 }
 
-// sendGuestsAway finishes all calls of guests that wait for renewals.
+// sendGuestsAway finishes each Hear and Confirm of all guests, with why.
 func (c *Client) sendGuestsAway(why error) {
 	for _, s := range c.heard {
 		for _, call := range s.hears {
@@ -326,7 +326,7 @@ func (c *Client) sendGuestsAway(why error) {
 	c.heard = nil
 }
 
-// silent reports whether the lease is not to be renewed, as its guest was not heard since it was.
+// silent reports whether the lease is not to be renewed, because its guest was not heard since the last renewal that was confirmed.
 func (l *lease) silent() bool { return l.ofGuest() && l.session.heard <= l.from && !l.unconfirmed() }
 
 // UnsureUntil returns until when what this node knows of the guest need not be what the guest has: see carries.
@@ -355,7 +355,7 @@ func (l *lease) claimed(c *Call, token uint64) {
 	l.confirmed(c, nil)
 }
 
-// errorOfClaim is what a claim, or a hold that a guest says it has, is told if the table has refused it.
+// errorOfClaim returns what the caller of a claim, or of a request for a hold that the guest says it has, is told if the table has refused it.
 func errorOfClaim(c *Call, err error) error {
 	if (c.Request.Claim || c.Request.Held != 0) && err == fault.ErrLost {
 		return fault.ErrNotHeld

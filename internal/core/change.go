@@ -151,10 +151,10 @@ func (t *Table) Relist(list []string) (*Table, error) {
 	return n.carried().forget(), nil
 }
 
-// complete reports whether the last change of the list is complete, so that it may change to another:
-// every incarnation was started with the list of now, or with that one already, and enough voters of
-// each shard live: two, or one while only one node has a seat. The last change may be taken back once all that stay were
-// started so.
+// complete reports whether the last change of the list is complete, so that the list to may follow:
+// every incarnation was started with the list of now, or with to already, and enough voters of
+// each shard live: two, or one while only one node has a seat. If to is the list before the last change, that is taken back: then all
+// incarnations at entries of to must have been started with it.
 func (t *Table) complete(to []string) bool {
 	living := t.Living()
 	for _, s := range t.Shards {
@@ -190,7 +190,7 @@ func (t *Table) forget() *Table {
 }
 
 // Move allows shard s to change its voters. The shard makes one change at a time, by a joint
-// configuration; its leader says afterwards what came of it: see Settle.
+// configuration; its leader says afterwards what came of it: see Settle. The new voters are sorted.
 func (t *Table) Move(s int, to []transport.ID) (*Table, error) {
 	if t.Shards[s].Next != nil {
 		return nil, errMoving
@@ -222,7 +222,7 @@ func (t *Table) Settle(s int, g Generation, move uint64, changed bool) (*Table, 
 // Recover begins a new generation of shard s, with these voters, after those named were fenced. Every
 // quorum of the old voters, of those now and of those that they may be changing to, must have a member
 // that was fenced or has ended. A voter without a seat has ended, as its seat has another incarnation,
-// unless it was dropped; and one with a seat if that is known: see End.
+// unless it was dropped. A voter with a seat has ended if that is known: see End.
 func (t *Table) Recover(s int, fenced, voters []transport.ID) (*Table, error) {
 	old := &t.Shards[s]
 	living := t.Living()

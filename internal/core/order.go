@@ -25,8 +25,8 @@ func IsOngoing(err error) bool {
 
 // Order notes that an operator wants another list, sorted. What holds for Relist must hold now. But once the last change is
 // made, complete or not, it may be taken back, by an order for the list before; and the list of now may be ordered for
-// those that do not have it. The first is what an operator may do by restarts while the change is not complete; once it is,
-// all have the list of now, and that before is the next one.
+// those that do not have it. An operator may take a change back by restarts, too, while it is not complete; once it is,
+// all have the list of now, and the list before is ordered like any other.
 func (t *Table) Order(list []string) (*Table, error) {
 	now, to := named(t.List()), named(list)
 	switch {
@@ -85,7 +85,7 @@ func (t *Table) settled() bool {
 	return t.Ordered == "" && t.Dropped == 0 && !slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.List != now })
 }
 
-// carried ends an order that was carried out.
+// carried ends the order of t, if that is carried out.
 func (t *Table) carried() *Table {
 	if t.Ordered == named(t.List()) && t.held() {
 		t.Ordered = ""
@@ -93,7 +93,7 @@ func (t *Table) carried() *Table {
 	return t
 }
 
-// Keeps reports whether the incarnation at an entry has a list, or keeps it, as far as it has said.
+// Keeps reports whether the incarnation with the seat was started with a list, or keeps it for the next one, as far as it has said.
 func (s *Seat) Keeps(list []string) bool { return s.List == named(list) }
 
 // OrderedList returns the list that is ordered; nil: none is.

@@ -464,8 +464,8 @@ func (c Call) mayLive(t *Table, answers []Report, values []*Table) bool {
 	})
 }
 
-// Chosen returns the value that the proposer of version after prev must propose: what was accepted
-// at the highest ballot, or nil if it may propose its own.
+// Chosen returns the value that the proposer of a version must propose, by what a majority has answered to Read: what was accepted
+// at the highest ballot; nil: it may propose its own.
 func Chosen(at []Ballot, accepted []*Table) *Table {
 	var highest Ballot
 	var value *Table

@@ -274,8 +274,8 @@ func (m *Machine) aim(i int, at []transport.ID) {
 	m.emit(Aim{i, t})
 }
 
-// Cut destroys the replica of a shard for good, as a node that recovers the shard wants it. The table may
-// name that generation to this node only later: none is made then.
+// Cut destroys the replica of a shard for good, as a node that recovers the shard wants it. If the core's table
+// names that generation to this node only later, no replica is made then.
 func (m *Machine) Cut(c seat.Cut, out []Output) []Output {
 	l := life{c.Shard, c.Generation.Core}
 	m.cuts[l] = max(m.cuts[l], c.Generation.Number)
@@ -290,7 +290,7 @@ func (m *Machine) Cut(c seat.Cut, out []Output) []Output {
 func (m *Machine) Look(now time.Duration, seen []Seen, reaches, leaves func(transport.ID) bool, out []Output) []Output {
 	if m.table == nil || m.fenced || !m.alive(m.self) {
 		for i := range m.shards {
-			m.shards[i].led = now // it could not know
+			m.shards[i].led = now // this node could not know of a leader
 		}
 		return out
 	}
@@ -302,7 +302,7 @@ func (m *Machine) Look(now time.Duration, seen []Seen, reaches, leaves func(tran
 	for i := range m.shards {
 		s := bySeen[i]
 		if s == nil || s.Led {
-			m.shards[i].led = now // without a replica it cannot know
+			m.shards[i].led = now // without a replica this node cannot know of a leader
 		}
 		if s != nil && s.Leads {
 			m.lead(i, s, reaches, leaves)

@@ -181,6 +181,6 @@ func (f *Frame) Urgent() bool {
 	return true
 }
 
-// behind is what a late leader's word to a voter to stand for election carries: it comes behind what was appended. With a
-// shorter log than the others that one would not be elected (P22).
+// behind marks the message by which a late leader tells a voter to stand for election: it must not overtake what was appended. With a
+// shorter log than the others that voter would not be elected (P22).
 const behind = "behind appends"
