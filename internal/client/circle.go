@@ -239,10 +239,10 @@ type waits struct {
 	stuck  map[*waiter]bool
 }
 
-// newWaits finds out which of the requests can be granted only once others of them are. At first all count as stuck. One that would be granted if all
-// holds but those that wait for stuck ones were given back is not; and so on, as long as there is another one.
+// newWaits finds out which of the requests are stuck: each of these can be granted only once others of them are. At first all count as stuck. A request
+// is taken out if it would be granted once all holds were given back within which no stuck request waits; and so on, until none is taken out.
 //
-// A writer is stuck by each of the readers. One who waits for permits is so only if those that do not wait for stuck ones are too few.
+// One reader's hold that is not given back keeps a writer stuck. A request for permits stays stuck only if too few permits would be given back.
 func newWaits(all []*waiter) *waits {
 	g := &waits{all, make(map[shard.Grant][]*waiter), make(map[*waiter]bool)}
 	for _, w := range all {

@@ -112,8 +112,8 @@ type (
 		Cause error
 	}
 
-	// Received is a Reply, an Answer, a View, a Led, a Redirect or a Serving from another node, or from this
-	// one. From is zero if the leader speaks through this node (P15).
+	// Received is a Reply, an Answer, a View, a Led, a State, a Redirect or a Serving from another node, or from this
+	// one. From is the node that sent it, the leader or a relay; zero if this node's own replica had relayed the request (P15).
 	Received struct {
 		Shard   int
 		From    uint64
@@ -121,7 +121,7 @@ type (
 	}
 
 	// Generation: a shard lives in another one now, whose table began with nothing (C8). The client reports to it
-	// what its sessions hold and wait for, and takes no notice any more of messages of another one.
+	// what its sessions hold and wait for, and heeds no message of another generation any more.
 	Generation struct {
 		Shard int
 		Name  uint64
