@@ -11,8 +11,9 @@ import (
 // A latch is a key that opens once so many have arrived at it (P44). Those that wait for that are in its queue. That it is open is
 // remembered like the success of a Once; who has arrived, until it opens.
 
-// Arrive says that Who has arrived at a latch. A name that arrives again does not count again; the arrivals are remembered for longer. It opens the session's record; but an arrival is
-// nobody's: it stays when its session ends. After a shard has lost its table it is told to the next one by the same command.
+// Arrive says that Who has arrived at a latch. A name that arrives again does not count again; the arrivals are remembered for longer. It
+// opens the session's record; but an arrival is nobody's: it stays when its session ends. After a shard has lost its table it is told to
+// the next one by the same command.
 type Arrive struct {
 	Call
 	TTL       time.Duration // of the session

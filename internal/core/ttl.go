@@ -37,9 +37,10 @@ func (t *Table) SetMaxTTL(d time.Duration) (*Table, error) {
 }
 
 // Raise puts a raise of MaxTTL in force. Its caller must know that every incarnation that is bound knows of the raise. While a seat is
-// vacant, Raise is refused: the incarnation that had the seat must know of the raise, too, or another one at its entry. Raise is also refused while
-// the list of one that is bound has an entry that the last change dropped. The node there may remember the mesh, and not the raise; but no node that starts later has its entry on its list
-// either. So no roll call goes on from what it remembers, if nobody else does.
+// vacant, Raise is refused: the incarnation that had the seat must know of the raise, too, or another one at its entry. Raise is also
+// refused while the list of one that is bound has an entry that the last change dropped. The node there may remember the mesh, and not the
+// raise; but no node that starts later has its entry on its list either. So no roll call goes on from what it remembers, if nobody else
+// does.
 func (t *Table) Raise() (*Table, error) {
 	switch {
 	case t.Params.Raise == 0:
