@@ -19,8 +19,8 @@ var ErrDeadlock = fault.ErrDeadlock
 
 // DetectDeadlock makes a call that waits look for a deadlock: a circle of calls that wait for each other, on any nodes. A call waits for another
 // one if that one's context comes from a lock of the key ([Lock.Context], [Lock.WithContext], [Node.Do]): a lock counts as needed by all that
-// waits in its context. In a circle the youngest of the calls with this option, the one whose context holds the lock of the highest token, gives
-// up: it returns a *[WaitError] that unwraps to a *[DeadlockError] and to ErrDeadlock. What its context holds is still held, and in the others'
+// waits in its context. In a circle one of the calls with this option gives up: the one whose context
+// holds the highest token, which across shards need not be the latest. It returns a *[WaitError] that unwraps to a *[DeadlockError] and to ErrDeadlock. What its context holds is still held, and in the others'
 // way: unlock it, and begin again.
 //
 // Only a call whose context comes from a lock looks, for nobody waits for another one: after a second, and then less and less

@@ -52,7 +52,7 @@ var (
 // Errors of arguments, for errors.Is. Nothing was sent and nothing has changed. But ErrInvalidOption may also be the mesh's answer, to
 // Join or SetMaxTTL for example, or the reason for which a node has ended: see [Node.Err].
 var (
-	// ErrInvalidKey: a key has 1 to 1024 bytes.
+	// ErrInvalidKey: the key is empty, or longer than 1024 bytes.
 	ErrInvalidKey = errors.New("mesh: invalid key")
 	// ErrInvalidOption: an argument or an option is out of range, or differs from what the
 	// mesh was founded with. The text names it, its value and its range.

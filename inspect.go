@@ -63,7 +63,7 @@ type KeyState struct {
 	Waiters  []KeyWaiter `json:"waiters"` // the next one first
 	Users    []Ref       `json:"users"`   // of a resource, in the order of their last pulls
 	Arrivals []string    `json:"arrivals"`
-	Done     []KeyDone   `json:"done"`     // operations that are remembered as done. Of a latch: it is open
+	Done     []KeyDone   `json:"done"`     // operations that are remembered as done. An open latch has one, with Operation run
 	Failures uint64      `json:"failures"` // of Once: how often it failed since it was done
 }
 
@@ -117,7 +117,7 @@ func AtMost(n int) InspectOption {
 	}
 }
 
-// Inspect returns what is known of a key: who holds it, who waits, for whom, and for how long. It takes nothing and changes nothing.
+// Inspect returns what is known of a key: who holds it, who waits, who uses it, and what is remembered as done. It takes nothing and changes nothing.
 // A key that is not in use has a KeyState of KindUnused, and no error; nor is a quiet shard an error.
 //
 // The answer comes from a leader that a majority has confirmed after the call. What fits in one message, 256 elements or 64 KiB

@@ -85,7 +85,7 @@ func (a *assembly) check(ctx context.Context) (*Session, error) {
 	return s, err
 }
 
-// Arrive says that who has arrived: a name of 1 to 255 bytes, which counts once, however often it arrives, from whichever process.
+// Arrive records the arrival of who: a name of 1 to 255 bytes, which counts once, however often it arrives, from whichever process.
 // An arrival does not end with its session. Arrive returns nil once it is confirmed; ErrUnconfirmed if ctx ends first, or the
 // session: then it may count or not, and may be repeated; ctx.Err() if ctx has ended already; ErrCapacityMismatch, ErrClosed,
 // ErrLost, ErrInvalidKey, ErrInvalidOption.

@@ -87,7 +87,8 @@ func (l *Lock) Key() string { return l.of().grant.key }
 
 // Token returns the fencing token of the grant, from 1 to 2^53 − 1. Of two grants of a
 // key in one mesh the later has the larger token. So has a grant of a mesh that was founded
-// after an earlier one, unless all clients had stopped as well and the time of day went back in between.
+// after an earlier one, unless all clients had stopped as well, the time of day went back in between, and no
+// state directory ([WithStateDir]) remembers the tokens.
 // So a resource that remembers the largest token it has seen can refuse a holder that does
 // not yet know that it lost the lock. A lock entered again by [Reentrant] has the token of
 // the first.

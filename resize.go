@@ -9,7 +9,7 @@ import (
 )
 
 // Resize changes the capacity of the semaphore key from one number of permits to another, each 1 to 2^40, while it is in use. It
-// returns nil once that is confirmed; also if the capacity is to already, and if nobody holds the key or waits for it: an unused key
+// returns nil once that is confirmed; also if the capacity equals the argument to already, and if nobody holds the key or waits for it: an unused key
 // has no capacity, and nothing is changed then. The next Acquire says what it is.
 //
 // Nobody loses permits. If more are held than there are now, none is granted until a request fits. Callers that wait for more permits
@@ -22,7 +22,7 @@ import (
 //
 //   - ErrCapacityMismatch if the key is not a semaphore, or has another capacity than from or to. The text says which, as a rule. Nothing is changed.
 //   - ErrUnconfirmed if ctx ends first, or the lease of the session in the key's shard, or the session: the capacity may be changed or not, also a moment
-//     later. Resize may be repeated: it changes only what it finds to be from.
+//     later. Resize may be repeated: it changes the capacity only if that equals the argument from.
 //   - ErrQuiet if the key's shard grants nothing yet (see [WithMaxTTL]), and nobody has told it of the key so far. Nothing is changed.
 //   - ctx.Err() if ctx has ended already; ErrClosed, ErrLost, ErrInvalidKey, ErrInvalidOption
 //

@@ -6,8 +6,8 @@
 // # Guests
 //
 // A caller over HTTP is a guest of the mesh, with a name of its own, its node_id: 1 to 255 bytes, unique among all callers of all
-// servers. A guest has a lease. Each POST, PUT and DELETE of the guest renews it, each GET with its node_id, and nothing else: an open
-// connection does not. Every answer says for how long it lasts, lease_ms, which the guest counts from the moment at which it sent
+// servers. A guest has a lease. Each POST, PUT and DELETE of the guest renews it, and so does each GET that carries its node_id. Nothing else
+// does, an open connection neither. Every answer says for how long it lasts, lease_ms, which the guest counts from the moment at which it sent
 // the request. When that time is over without another request, the guest must stop: what it held is free soon
 // after, what it ran has failed, and its places in queues are gone.
 //

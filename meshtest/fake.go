@@ -35,7 +35,7 @@ type hold struct {
 }
 
 // Do implements [Locker]. Calls with the same key get it in the order in which they came. A call whose ctx ends first keeps no place.
-// The key goes on when fn returns, or panics, or has lost the lock.
+// The key goes to the next caller when fn returns, or panics, or has lost the lock.
 //
 // Errors are those of [mesh.Node.Do], in so far as they can occur, and wrap the same values: [mesh.ErrLost], [mesh.ErrInvalidKey],
 // [mesh.ErrInvalidOption] for a nil ctx or fn, [mesh.ErrSelfDeadlock] if ctx comes from a Do of the same key that holds it

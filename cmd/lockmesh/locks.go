@@ -357,7 +357,11 @@ func printKey(w io.Writer, k *mesh.KeyState) {
 		fmt.Fprintf(t, "has arrived\t%s\t\t\n", shown(who))
 	}
 	for _, d := range k.Done {
-		fmt.Fprintf(t, "done\t%s\t\tfor another %v\n", strings.TrimSpace(d.Operation+" "+d.Version), d.Remains.Round(time.Second))
+		is, operation := "done", strings.TrimSpace(d.Operation+" "+d.Version)
+		if k.Kind == mesh.KindLatch {
+			is, operation = "open", ""
+		}
+		fmt.Fprintf(t, "%s\t%s\t\tfor another %v\n", is, operation, d.Remains.Round(time.Second))
 	}
 	t.Flush()
 	for _, l := range []struct {

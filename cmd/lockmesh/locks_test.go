@@ -94,6 +94,10 @@ func TestLocksAndRefs(t *testing.T) {
 		t.Errorf("refs ls prints\n%s", out)
 	}
 	soon(t, exitOK, "nobody uses other", "refs", "ls", "other", a)
+	check(n.Latch("schema", 1).Arrive(ctx, "a"))
+	if out := soon(t, exitOK, "open", "locks", "show", "schema", a); !strings.Contains(out, "for another") || strings.Contains(out, "run") {
+		t.Errorf("show prints\n%s", out)
+	}
 
 	for _, args := range [][]string{
 		{"locks"}, {"locks", "x"}, {"locks", "show"}, {"locks", "show", "", a}, {"locks", "break", "k", a}, {"locks", "break", "k", "x", a}, {"locks", "break", "k", "0", a},
