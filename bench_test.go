@@ -175,7 +175,7 @@ func BenchmarkLock(b *testing.B) {
 	takes(b, nodes[0].Lock, remoteKey(b, nodes[0]))
 }
 
-// takes reports how long it takes to take what each op takes and then gives back.
+// takes measures take, which takes a lock or a set of locks. Each op gives back what it took, which does not count.
 func takes[W any, H interface{ Unlock(context.Context) error }](b *testing.B, take func(context.Context, W, ...mesh.LockOption) (H, error), what W) {
 	ctx := context.Background()
 	var took []time.Duration
@@ -255,7 +255,7 @@ func BenchmarkLockAll(b *testing.B) {
 	reportBatch(b, before, total(nodes))
 }
 
-// tenKeys are in four shards of four.
+// tenKeys returns ten keys, some in each of four shards.
 func tenKeys() (keys []string) {
 	for i := range 10 {
 		keys = append(keys, fmt.Sprint("account/", i))

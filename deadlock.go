@@ -20,8 +20,8 @@ var ErrDeadlock = fault.ErrDeadlock
 // DetectDeadlock makes a call that waits look for a deadlock: a circle of calls that wait for each other, on any nodes. A call waits for another
 // one if that one's context comes from a lock of the key ([Lock.Context], [Lock.WithContext], [Node.Do]): a lock counts as needed by all that
 // waits in its context. In a circle one of the calls with this option gives up: the one whose context
-// holds the highest token, which across shards need not be the latest. It returns a *[WaitError] that unwraps to a *[DeadlockError] and to ErrDeadlock. What its context holds is still held, and in the others'
-// way: unlock it, and begin again.
+// holds the highest token, which across shards need not be the latest. It returns a *[WaitError] that unwraps to a *[DeadlockError] and to
+// ErrDeadlock. What its context holds is still held, and in the others' way: unlock it, and begin again.
 //
 // Only a call whose context comes from a lock looks, for nobody waits for another one: after a second, and then less and less
 // often, at least every ten seconds. Each look asks the leaders of all shards. A circle counts only if it was there at one moment, with all its

@@ -104,7 +104,7 @@ func (s *shardClient) observe(o *Observer) {
 		s.watches = append(s.watches, w)
 		s.askLeader(w)
 	}
-	s.refresh(w) // nobody may have confirmed it for a TTL, and no Tick have come since, as after a pause
+	s.refresh(w) // after a pause it may have expired, and no Tick has come yet
 	w.observers = append(w.observers, o)
 	if w.told {
 		s.tellObserver(o, w.last)

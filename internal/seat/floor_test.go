@@ -75,19 +75,24 @@ func TestRevisionsRiseUnheard(t *testing.T) {
 	}
 }
 
+// ahead starts all nodes, with right clocks but for one, which is ahead by d whenever its node starts.
+func (w *world) ahead(addr string, d time.Duration) {
+	w.boots = func(c *Config) {
+		if c.Wall = time.UnixMilli(0).Add(time.Hour + w.now); c.Self.Addr == addr {
+			c.Wall = c.Wall.Add(d)
+		}
+	}
+	for _, a := range w.list {
+		w.boot(a)
+	}
+}
+
 // One node's clock is ahead. Another node is cut off for two minutes, and then all others end that have begun a generation by that
 // clock. They come back with good clocks: the next generation begins above that one nevertheless.
 func TestRevisionsOfWhichNoneIsLeftToTell(t *testing.T) {
 	w := newWorld(t, 1, 5)
 	last := w.list[4]
-	w.boots = func(c *Config) {
-		if c.Wall = time.UnixMilli(0).Add(time.Hour + w.now); c.Self.Addr == w.list[0] {
-			c.Wall = c.Wall.Add(50 * time.Second)
-		}
-	}
-	for _, addr := range w.list {
-		w.boot(addr)
-	}
+	w.ahead(w.list[0], 50*time.Second)
 	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
 	w.isolate(last)
 	w.run(2 * time.Minute)
@@ -140,20 +145,30 @@ func TestRollCallsGoFarAboveWhatIsKnown(t *testing.T) {
 	holds(t, next > before, "the shard begins with", next, "which is not above", before)
 }
 
+// A mesh is founded after another one of its name, whose revisions are ahead of all clocks. Of that one nobody knows each generation.
+func TestFoundersGoFarAboveWhatIsKnown(t *testing.T) {
+	const known uint64 = 1 << 52
+	w := newWorld(t, 1, 3)
+	for i, addr := range w.list {
+		w.boot(addr, func(c *Config) {
+			if i == 1 {
+				c.Floor = known
+			}
+		})
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	for _, s := range w.table().Shards {
+		equal(t, known+revisionJump, s.Revision)
+	}
+}
+
 // One node's clock is seconds ahead. It is cut off, and of the others so many remember that they know of each generation there may be.
 // A roll call then stays below the first one's clock: it alone is left to tell when all others end, and has not heard of that generation.
 func TestRollCallsOfThoseThatKnowEachGeneration(t *testing.T) {
 	const shard = 0
 	w := newWorld(t, 1, 4)
 	first := w.list[0]
-	w.boots = func(c *Config) {
-		if c.Wall = time.UnixMilli(0).Add(time.Hour + w.now); c.Self.Addr == first {
-			c.Wall = c.Wall.Add(12 * time.Second)
-		}
-	}
-	for _, addr := range w.list {
-		w.boot(addr)
-	}
+	w.ahead(first, 12*time.Second)
 	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
 	w.isolate(first)
 	w.boot(w.list[1])
@@ -265,14 +280,7 @@ func TestRevisionsWhereClocksDiffer(t *testing.T) {
 	const shard = 1
 	w := newWorld(t, 1, 3)
 	ahead := w.list[2]
-	w.boots = func(c *Config) {
-		if c.Wall = time.UnixMilli(0).Add(time.Hour + w.now); c.Self.Addr == ahead {
-			c.Wall = c.Wall.Add(12 * time.Second)
-		}
-	}
-	for _, addr := range w.list {
-		w.boot(addr)
-	}
+	w.ahead(ahead, 12*time.Second)
 	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
 	a, b := w.procs[w.list[0]], w.procs[w.list[1]]
 	for _, o := range []*proc{a, b} {

@@ -112,7 +112,7 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 		return
 	}
 	step := uint64(revisionJump)
-	if !founded && r.knowEach(from) {
+	if !founded && r.knowEach(from) { // of a mesh before this one nobody knows each
 		step = sameTime
 	}
 	for i := range r.value.Shards {
@@ -142,12 +142,12 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 	r.send(m)
 }
 
-// knowEach reports whether those that answer know of each generation there may be: so many of them have a seat, and remember, that
-// the others with one are no majority, which could have decided on another.
+// knowEach reports whether those that answer know of each generation there may be: the incarnations with a seat that do not
+// answer are no majority, so one that answers has accepted each decision.
 func (r *rollCall) knowEach(from *core.Table) bool {
 	seats, know := from.Bound(), 0
 	for _, a := range r.answers {
-		if a != nil && a.Table != nil && slices.Contains(seats, a.Member.ID) {
+		if a != nil && slices.Contains(seats, a.Member.ID) {
 			know++
 		}
 	}

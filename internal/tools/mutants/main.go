@@ -33,6 +33,8 @@
 // With -with, the tool runs a command with an overlay of only the named mutants (in
 // GOFLAGS) and with these switched on, and exits with the command's status.
 //
+// At the end it prints once more what was not as the patches say.
+//
 // The exit status is 0 if every mutant was noticed as its patch says, 1 if not, and 2 if
 // the tool fails.
 package main
