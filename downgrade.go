@@ -16,8 +16,8 @@ import (
 // bounds only the wait for the confirmation; if it has already ended, or ends with l, Downgrade waits up to 1 s. Errors:
 //
 //   - ErrUnconfirmed, together with the reader's lock, if the wait ended first: the reader's lock is held, and no other reader need be in yet
-//   - ErrLost or ErrClosed if the lock had ended before, or ended before the answer came: nothing is held
-//   - ErrInvalidOption if l is no writer's lock, or if it is entered more than once ([Reentrant]): nothing has changed
+//   - ErrLost, ErrBroken or ErrClosed if the lock had ended before, or ended before the answer came: nothing is held
+//   - ErrInvalidOption if ctx is nil, if l is no writer's lock, or if it is entered more than once ([Reentrant]): nothing has changed
 func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	switch {
 	case ctx == nil:

@@ -196,10 +196,15 @@ func (l *Lock) Lost() <-chan struct{} {
 
 // Extend makes a lock with MaxHold end d after this call has sent its request, for its holder 98 % of d
 // after that, however much time was left before. d has the range of MaxHold. Other locks are renewed and need
-// no extension: for them Extend returns ErrInvalidOption. If ctx ends first, Extend returns
-// ctx.Err(), and the old or the new end holds. Until the answer comes, Deadline returns the
-// earlier of the two, and the key may stay held until the later. ErrLost or ErrClosed: the
-// lock had ended, or ended before the answer came.
+// no extension. Until the answer comes, Deadline returns the earlier of the old and the new end,
+// and the key may stay held until the later. If [Node.SetMaxTTL] has lowered the mesh's MaxTTL while the lock was
+// held, the new end is at most the lowest MaxTTL away, also where MaxTTL has been raised again since.
+//
+// Errors:
+//
+//   - ctx.Err() if ctx ends first: the old or the new end counts
+//   - ErrInvalidOption if ctx is nil, if l has no MaxHold, or if d is out of range: nothing has changed
+//   - ErrLost, ErrBroken or ErrClosed if the lock had ended, or ended before the answer came
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	switch {
 	case ctx == nil:

@@ -16,7 +16,7 @@ import (
 // than there are get ErrCapacityMismatch. Acquire still accepts the latest 8 capacities that the semaphore had before, until nobody
 // holds the key or waits for it, so that the processes of a fleet may learn of a new capacity one after the other. Once it is idle,
 // the next Acquire makes its own capacity that of the key. Resize may be called through any node.
-// A lock that is entered again ([Reentrant]) is named by the capacity that it was acquired with.
+// An Acquire that enters permits which its ctx holds already ([Reentrant]) must name the capacity of the Acquire that got them.
 //
 // Other errors:
 //

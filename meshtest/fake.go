@@ -29,7 +29,7 @@ type queue struct {
 // hold is one call of Do.
 type hold struct {
 	granted chan struct{}
-	ended   chan struct{}           // closed when it is neither held nor waited for any more
+	ended   chan struct{}           // closed when the key has been held and is not any more
 	end     context.CancelCauseFunc // of its context
 	lost    bool                    // under the Fake's mutex
 }

@@ -172,7 +172,7 @@ func callOf(self transport.ID, list []string, told map[string]Report) (Call, err
 		}
 	}
 	if !slices.Contains(c.Roster, self) {
-		return Call{}, errNoSeat
+		return Call{}, errors.New("this node is at none of the list's entries")
 	}
 	c.Elders = elders(told)
 	return c, nil
