@@ -145,6 +145,11 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 		s.results[c.Number] = result{what: Granted, token: c.Token}
 		return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
 	}
+	return t.reenter(s, e, c, tag, out)
+}
+
+// reenter gives a session the place in a key's queue, or the hold, that it reports; there is room for it.
+func (t *Table) reenter(s *session, e *entry, c Report, tag string, out []Event) []Event {
 	r := &request{
 		entry: e, session: s, number: c.Number, weight: c.Weight, token: c.Token, entered: c.Entered, reported: true, op: e.waits(), sequence: c.Sequence,
 	}

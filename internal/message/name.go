@@ -24,6 +24,27 @@ func Name(m Message, to transport.ID, asked Asked) string {
 		return raftName(m.Message)
 	case *replica.Chunk:
 		return fmt.Sprintf("snapshot chunk %d", m.Number)
+	case *Request:
+		return CommandName(m.Command)
+	case *Reply:
+		return resultName(&m.Event, asked(to, m.Session.Number, m.Number))
+	case *Query:
+		return "who uses " + m.Key
+	case *Observe:
+		return "who leads " + m.Key
+	case *Led:
+		return m.name()
+	case *Inspect:
+		return m.name()
+	case *Forward:
+		return "pass on: " + Name(m.Inside, transport.ID(m.To), asked)
+	}
+	return kindName(m)
+}
+
+// kindName names a message of which nothing but its kind matters.
+func kindName(m Message) string {
+	switch m.(type) {
 	case *replica.ChunkAck:
 		return "chunk received"
 	case *replica.Sum:
@@ -36,10 +57,8 @@ func Name(m Message, to transport.ID, asked Asked) string {
 		return "will you lead"
 	case *replica.Accept:
 		return "I will lead"
-	case *Request:
-		return CommandName(m.Command)
-	case *Reply:
-		return resultName(&m.Event, asked(to, m.Session.Number, m.Number))
+	case *replica.Missing:
+		return "no such replica"
 	case *Redirect:
 		return "not here"
 	case *Renewal:
@@ -48,22 +67,10 @@ func Name(m Message, to transport.ID, asked Asked) string {
 		return "renewal answered"
 	case *Serving:
 		return "I lead"
-	case *Query:
-		return "who uses " + m.Key
 	case *View:
 		return "who uses it"
-	case *Observe:
-		return "who leads " + m.Key
-	case *Led:
-		return m.name()
-	case *Inspect:
-		return m.name()
 	case *State:
 		return "seen"
-	case *Forward:
-		return "pass on: " + Name(m.Inside, transport.ID(m.To), asked)
-	case *replica.Missing:
-		return "no such replica"
 	}
 	return fmt.Sprintf("%T", m)
 }
@@ -94,15 +101,7 @@ func (m *Inspect) name() string {
 func CommandName(cmd shard.Command) string {
 	switch c := cmd.(type) {
 	case shard.Acquire:
-		switch c.Kind {
-		case shard.Election:
-			return "stand for " + c.Key
-		case shard.Latch:
-			return "wait " + c.Key
-		case shard.Barrier:
-			return "enter " + c.Key
-		}
-		return "lock " + c.Key
+		return acquireName(c)
 	case shard.Proclaim:
 		return fmt.Sprintf("proclaim %s sequence %d", c.Key, c.Sequence)
 	case shard.Downgrade:
@@ -112,10 +111,7 @@ func CommandName(cmd shard.Command) string {
 	case shard.Begin:
 		return fmt.Sprintf("%v %s", c.Op, c.Key)
 	case shard.End:
-		if c.Failed {
-			return fmt.Sprintf("fail %s token %d", c.Key, c.Token)
-		}
-		return fmt.Sprintf("end %s token %d", c.Key, c.Token)
+		return fmt.Sprintf("%s %s token %d", endVerb(c), c.Key, c.Token)
 	case shard.Drop:
 		return fmt.Sprintf("drop %s stamp %d", c.Key, c.Stamp)
 	case shard.Arrive:
@@ -140,6 +136,25 @@ func CommandName(cmd shard.Command) string {
 		return fmt.Sprintf("fix %s token %d", c.Key, c.Token)
 	}
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", cmd), "shard."))
+}
+
+func acquireName(c shard.Acquire) string {
+	switch c.Kind {
+	case shard.Election:
+		return "stand for " + c.Key
+	case shard.Latch:
+		return "wait " + c.Key
+	case shard.Barrier:
+		return "enter " + c.Key
+	}
+	return "lock " + c.Key
+}
+
+func endVerb(c shard.End) string {
+	if c.Failed {
+		return "fail"
+	}
+	return "end"
 }
 
 // resultName names a result after its request: "unlocked k token 7" for "unlock k token 7". The request

@@ -126,15 +126,8 @@ func runMember(flags memberFlags) error {
 	}
 	defer j.close()
 	m := &member{memberFlags: flags, journal: j}
-	level := slog.LevelInfo
-	if flags.debug {
-		level = slog.LevelDebug
-	}
 	began := time.Now()
-	m.node, err = mesh.Start(strings.Split(flags.seeds, ","), mesh.WithName(flags.name), mesh.WithBind(flags.addr),
-		mesh.WithLeaseTTL(min(leaseTTL, flags.maxTTL)), mesh.WithMaxTTL(flags.maxTTL),
-		mesh.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))))
-	if err != nil {
+	if m.node, err = flags.join(); err != nil {
 		m.tell(event{Kind: gone, Text: err.Error()})
 		return err
 	}
@@ -163,6 +156,17 @@ func runMember(flags memberFlags) error {
 			}
 		}
 	}
+}
+
+// join starts the node of a member, which logs to standard error.
+func (f *memberFlags) join() (*mesh.Node, error) {
+	level := slog.LevelInfo
+	if f.debug {
+		level = slog.LevelDebug
+	}
+	return mesh.Start(strings.Split(f.seeds, ","), mesh.WithName(f.name), mesh.WithBind(f.addr),
+		mesh.WithLeaseTTL(min(leaseTTL, f.maxTTL)), mesh.WithMaxTTL(f.maxTTL),
+		mesh.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))))
 }
 
 // readCommands passes on the commands of the supervisor, and exits when that is dead.

@@ -252,7 +252,6 @@ func (s *supervisor) turn(ctx context.Context, t turn) error {
 // locked every key. If that takes too long, it is a violation, and the result is false.
 func (s *supervisor) settle(ctx context.Context) (bool, error) {
 	began, within := time.Now(), s.bound()
-	left := func() time.Duration { return max(time.Second, within-time.Since(began)) }
 	missing, err := s.awaitJoined(ctx, s.members, within)
 	if err != nil {
 		return false, err
@@ -262,7 +261,7 @@ func (s *supervisor) settle(ctx context.Context) (bool, error) {
 		return false, s.watch(ctx, 12*time.Second) // their logs say what they wait for
 	}
 	for _, verb := range []commandVerb{rest, beHealthy, probe} {
-		d := left()
+		d := max(time.Second, within-time.Since(began))
 		if verb == rest {
 			d += 2 * unlockTime // what they hold
 		}

@@ -244,10 +244,7 @@ func (c call) acquire(ctx context.Context) (*mesh.Lock, error) {
 
 // hold looks again and again whether the lock is held, and writes, until its time is over. Then it unlocks.
 func (w *workers) hold(ctx context.Context, c call, r record, l *mesh.Lock) {
-	over := time.Now().Add(c.hold)
-	if c.hold > time.Hour {
-		over = time.Now().Add(24 * time.Hour)
-	}
+	over := time.Now().Add(min(c.hold, 24*time.Hour)) // nothing lasts a day here
 	for {
 		if !w.look(c, r, l) {
 			return
