@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -17,9 +18,9 @@ import (
 //
 // A lookout finds the circle that one request is in. It asks the leaders, step by step: who waits within the grants of those who hold my key,
 // who waits within the grants of those who hold their keys, and so on. These answers are of several moments, and what they say together need
-// never have been so. But each of these waits, once over, never comes back. So it asks all leaders a second time, once it has all first answers:
-// what was there both times was there in the moment between. A node that has died waits on in the tables until its lease is over. So each
-// session must have been heard of since the first reading: the second one is repeated until that is so.
+// never have been so. But each of these waits, once over, never comes back. So once it has all first answers, it asks the leaders of the
+// circle's shards a second time: what was there both times was there in the moment between. A node that has died waits on in the tables until
+// its lease is over. So each session must have been heard of since the first reading: the second one is repeated until that is so.
 //
 // Each request of a circle that looks finds the same circle. The youngest of those that want to know gives up: that whose context has
 // the latest grant. The numbers by which it is chosen are in the tables, so all choose the same one.
@@ -276,47 +277,53 @@ func (g *waits) blocks(t shard.Grant) bool {
 	return slices.ContainsFunc(g.within[t], func(w *waiter) bool { return g.stuck[w] })
 }
 
-// next returns the stuck requests for which w waits.
-func (g *waits) next(w *waiter) (all []*waiter) {
-	for _, h := range w.Holders {
-		for _, o := range g.within[w.grant(h)] {
-			if g.stuck[o] && !slices.Contains(all, o) {
-				all = append(all, o)
+// next yields the stuck requests for which w waits, some of them more than once.
+func (g *waits) next(w *waiter) iter.Seq[*waiter] {
+	return func(yield func(*waiter) bool) {
+		for _, h := range w.Holders {
+			for _, o := range g.within[w.grant(h)] {
+				if g.stuck[o] && !yield(o) {
+					return
+				}
 			}
 		}
 	}
-	return all
 }
 
 // circleOf returns the stuck requests for which w waits and which wait for w, over others or not. If w is in no circle, there are none.
-func (g *waits) circleOf(w *waiter) (circle []*waiter) {
+func (g *waits) circleOf(w *waiter) []*waiter {
 	if !g.stuck[w] {
 		return nil
 	}
-	for _, o := range g.reach(w) {
-		if slices.Contains(g.reach(o), w) {
-			circle = append(circle, o)
+	ahead := reach(w, g.next)
+	before := make(map[*waiter][]*waiter) // of those, the ones that wait for it
+	for _, o := range ahead {
+		for n := range g.next(o) {
+			before[n] = append(before[n], o)
 		}
 	}
-	return circle
+	behind := make(map[*waiter]bool)
+	for _, o := range reach(w, func(o *waiter) iter.Seq[*waiter] { return slices.Values(before[o]) }) {
+		behind[o] = true
+	}
+	return slices.DeleteFunc(ahead, func(o *waiter) bool { return !behind[o] })
 }
 
-// reach returns all requests for which w waits, over others or not.
-func (g *waits) reach(w *waiter) []*waiter {
-	all := g.next(w)
+// reach returns all requests to which next leads from w in one step or more, the nearest first.
+func reach(w *waiter, next func(*waiter) iter.Seq[*waiter]) (all []*waiter) {
 	seen := make(map[*waiter]bool)
-	for _, o := range all {
-		seen[o] = true
-	}
-	for i := 0; i < len(all); i++ {
-		for _, o := range g.next(all[i]) {
-			if !seen[o] {
-				seen[o] = true
-				all = append(all, o)
+	for o, i := w, 0; ; i++ {
+		for n := range next(o) {
+			if !seen[n] {
+				seen[n] = true
+				all = append(all, n)
 			}
 		}
+		if i == len(all) {
+			return all
+		}
+		o = all[i]
 	}
-	return all
 }
 
 // way returns a shortest way from w to itself.

@@ -3,6 +3,8 @@ package client
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -218,5 +220,55 @@ func TestADeadlockSaysWhy(t *testing.T) {
 	const want = `mesh: deadlock: bob waits for "k11", token 11, ann waits for "k22", token 22`
 	if d == nil || !errors.Is(d, fault.ErrDeadlock) || d.Error() != want {
 		t.Errorf("%v, want %s", d, want)
+	}
+}
+
+// crowd returns requests at random, each of which waits for several holders, and within several grants.
+func crowd(r *rand.Rand, requests, holders, within, tokens int) (all []*waiter) {
+	some := func(n int) (chosen []uint64) {
+		for _, token := range r.Perm(tokens)[:n] {
+			chosen = append(chosen, 10+uint64(token))
+		}
+		return chosen
+	}
+	for i := range requests {
+		w := waitsFor{who: "ann", number: uint64(i + 1), holders: some(holders), holds: some(within), reads: true}.wait()
+		for j := range w.Within {
+			w.Within[j].Shard = 0
+		}
+		all = append(all, &waiter{waitID{0, 1, w.Session, w.Number}, w})
+	}
+	return all
+}
+
+// Promise: P50: a circle is those for which a request waits, over others or not, and which wait for it.
+func TestWhoIsInACircle(t *testing.T) {
+	r, sizes := rand.New(rand.NewPCG(1, 2)), make(map[int]bool)
+	for range 500 {
+		g := newWaits(crowd(r, 2+r.IntN(12), 1+r.IntN(2), 1, 12))
+		for _, w := range g.all {
+			circle := g.circleOf(w)
+			sizes[len(circle)] = true
+			for _, o := range g.all {
+				want := g.stuck[w] && slices.Contains(reach(w, g.next), o) && slices.Contains(reach(o, g.next), w)
+				if got := slices.Contains(circle, o); got != want {
+					t.Fatalf("%d is in the circle of %d: %v, want %v", o.Number, w.Number, got, want)
+				}
+			}
+		}
+	}
+	if !sizes[0] || len(sizes) < 5 {
+		t.Errorf("circles of the sizes %v, want none, and of many sizes", slices.Sorted(maps.Keys(sizes)))
+	}
+}
+
+// The most that one look may ask for, each of them behind 64 holds.
+func BenchmarkCircle(b *testing.B) {
+	all := crowd(rand.New(rand.NewPCG(1, 2)), maxWaits, 64, 1, 128)
+	b.ReportAllocs()
+	for b.Loop() {
+		if n := len(newWaits(all).circleOf(all[0])); n < maxWaits/2 {
+			b.Fatalf("a circle of %d", n)
+		}
 	}
 }
