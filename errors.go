@@ -17,7 +17,7 @@ var (
 	// ErrNoSeeds: no seed was listed, or only blank ones, and neither WithFound nor WithDiscovery was given. Without
 	// seeds, every node of a fleet would found a mesh of its own.
 	ErrNoSeeds = fault.ErrNoSeeds
-	// ErrForeignMesh: the seeds belong to a mesh with another name.
+	// ErrForeignMesh: the seeds or the state directory belong to a mesh with another name.
 	ErrForeignMesh = fault.ErrForeignMesh
 	// ErrNameTaken: a living node of the mesh already has the name.
 	ErrNameTaken = fault.ErrNameTaken

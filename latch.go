@@ -95,7 +95,7 @@ func (l *Latch) Arrive(ctx context.Context, who string) error {
 	case err != nil:
 		return err
 	case who == "" || len(who) > shard.MaxName:
-		return invalid("who arrives", fmt.Sprintf("%d bytes", len(who)), fmt.Sprintf("1 to %d", shard.MaxName))
+		return invalid("the name that arrives", fmt.Sprintf("%d bytes", len(who)), fmt.Sprintf("1 to %d", shard.MaxName))
 	}
 	return s.inner.Arrive(ctx, shard.Memory{Key: l.name, Kind: shard.Latch, Capacity: int64(l.n), Who: who, Remains: l.keep})
 }

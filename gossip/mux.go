@@ -183,7 +183,7 @@ func (m *mux) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, erro
 		return time.Time{}, err
 	}
 	if len(b) == 0 || len(b) > maxPacket {
-		return time.Time{}, fmt.Errorf("gossip: a packet of %d bytes", len(b))
+		return time.Time{}, fmt.Errorf("gossip: a packet of %d bytes, want 1 to %d", len(b), maxPacket)
 	}
 	m.send(id, frame{Kind: framePacket, Data: b})
 	return time.Now(), nil

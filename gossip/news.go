@@ -81,7 +81,7 @@ func (n *news) NotifyAlive(node *memberlist.Node) error {
 		return err
 	}
 	if node.Port != port || !node.Addr.Equal(ip) {
-		return fmt.Errorf("gossip: %s has the address %s", id, node.Address())
+		return fmt.Errorf("gossip: member %s has the address %s, which no lockmesh node has", id, node.Address())
 	}
 	_, _, err = readMeta(id, node.Meta)
 	return err

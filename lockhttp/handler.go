@@ -219,7 +219,7 @@ func (h *handler) renew(ctx context.Context, q renewing) (any, *Error) {
 
 func (h *handler) release(ctx context.Context, q Request) (any, *Error) {
 	if q.Type != "" && q.Type != "pull" {
-		return nil, invalid("type is %q: uses are made by pulls", q.Type)
+		return nil, invalid("type is %q, want \"pull\" or none: only a pull makes a use", q.Type)
 	}
 	q.Type = "pull"
 	_, bad := q.parse()

@@ -160,7 +160,7 @@ type Settle struct {
 	Floor uint64 // a revision that clients or another mesh know of, at most 2^53 less a trillion: the table goes on above it; zero: none
 }
 
-// Calm ends that time though it is not over, on an operator's word (C5). It raises the table's revision as a Settle does.
+// Calm ends the time in which a new table grants nothing though that is not over, on an operator's word (C5). It raises the table's revision as a Settle does.
 type Calm struct {
 	Term  uint64
 	Floor uint64 // as in Settle

@@ -56,9 +56,9 @@ func (t *Transport) serve(c *conn) {
 	switch {
 	case t.ctx.Err() != nil, err == ErrSelf, errors.Is(err, errDuplicate):
 	case errors.As(err, &refusal) && !refusal.Remote:
-		t.warn("refused a node", "remote", remote, "node", c.theirs.Name, "mesh", c.theirs.MeshName, "reason", refusal.Reason)
+		t.warn("refused a node", "remote", remote, "peer", c.theirs.Name, "mesh", c.theirs.MeshName, "reason", refusal.Reason)
 	case errors.As(err, &refusal):
-		t.warn("a node refuses us", "remote", remote, "node", c.theirs.Name, "mesh", c.theirs.MeshName, "reason", refusal.Reason)
+		t.warn("another node refuses this one", "remote", remote, "peer", c.theirs.Name, "mesh", c.theirs.MeshName, "reason", refusal.Reason)
 	case errors.Is(err, errMalformed), errors.Is(err, errCrowded), t.serverTLS != nil && c.stream == c.raw && !isCut(err):
 		t.warn("refused a connection", "remote", remote, "reason", err)
 	default: // a port scan, a health check

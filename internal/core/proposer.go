@@ -77,7 +77,7 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 	case !slices.Contains(bound, self):
 		return nil, errors.New("this node has no seat yet")
 	case own.Table.Stamp != latest.Stamp:
-		return nil, errors.New("this node knows a later version than those that answer")
+		return nil, errors.New("this node knows a later version of the core's table than those that answer")
 	}
 	var foreign error
 	for _, entry := range latest.List() {

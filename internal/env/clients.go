@@ -20,7 +20,7 @@ type Clients interface {
 	Asks(node transport.ID, key string) (answered func(Elected))
 	// Looks: a caller is about to ask what is known of keys. Answered is called with each page that comes, before the caller is told.
 	Looks(node transport.ID) (answered func(shard.Page))
-	// Observes: a caller begins to observe an election. What was not confirmed for so long is not known any more.
+	// Observes: a caller begins to observe an election. A state that was not confirmed for as long as lasts is not known any more.
 	Observes(node transport.ID, key string, lasts time.Duration) Watcher
 	// Resizes: a caller is about to ask for another capacity of a semaphore (P38).
 	Resizes(node transport.ID, key string, from, to int64)
@@ -30,7 +30,7 @@ type Clients interface {
 
 // Elected is what a caller is told of an election's leader (P46).
 type Elected struct {
-	Unknown         bool   // whether there is one
+	Unknown         bool   // it is not known whether there is a leader
 	Token, Sequence uint64 // zero: there is none; it has proclaimed nothing
 	Value           string
 }

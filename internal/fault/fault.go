@@ -11,7 +11,7 @@ var (
 	ErrInvalidOption = errors.New("mesh: invalid option")
 	// ErrNoSeeds: no seed was listed, and the node may not found a mesh alone.
 	ErrNoSeeds = errors.New("mesh: no seeds")
-	// ErrForeignMesh: the node met a mesh that is not its own.
+	// ErrForeignMesh: the node met a mesh that is not its own, or found one in its state directory.
 	ErrForeignMesh = errors.New("mesh: foreign mesh")
 	// ErrNameTaken: a living node answers to the wanted name.
 	ErrNameTaken = errors.New("mesh: name taken by a living node")
@@ -61,7 +61,8 @@ var (
 	ErrInUse = errors.New("mesh: the resource is used")
 	// ErrFailed: what is done once has failed as often as the caller allows.
 	ErrFailed = errors.New("mesh: the job has failed too often")
-	// ErrNotHeld: what a guest claims it has not asked for, or its end is forgotten.
+	// ErrNotHeld: nobody holds the key under the token that an operator names; or a guest claims a request that it has not made, or whose
+	// end is forgotten.
 	ErrNotHeld = errors.New("mesh: not held")
 	// ErrLost: the lease ended before the release.
 	ErrLost = errors.New("mesh: lock lost")

@@ -13,7 +13,7 @@ import (
 
 // Health is the state of the shards of the mesh, as far as a node has heard.
 type Health struct {
-	Settled         bool  // this node could serve calls once: see package mesh
+	Settled         bool  // this node has been able to serve calls at some time: see package mesh
 	Ready           bool  // it can now: every shard has a leader
 	FullyReplicated bool  // NoMajority and UnderReplicated are empty, and every voter is connected
 	NoMajority      []int // shards without a leader that this node has heard of

@@ -87,7 +87,7 @@ type found struct {
 }
 
 // List asks for all members of the mesh, and returns a number: a Listed follows once a majority of the nodes with a seat
-// have answered, and all that are connected, or have had 2 s for it.
+// have answered; and all of them that are connected have answered as well, or have had 2 s for it.
 func (m *Machine) List(now time.Duration, out []Output) (uint64, []Output) {
 	m.lastListing++
 	number := m.lastListing

@@ -272,7 +272,7 @@ func (m *Machine) Up(now time.Duration, peer transport.Hello, out []Output) []Ou
 		if mine := m.cfg.RingHash; peer.RingHash != mine && !m.ringWarned {
 			// Legal, since the ring is a hint: shards stay where they are (P29).
 			m.ringWarned = true
-			m.cfg.Logger.Warn("another node computes a different ring, so that leadership may move to and fro: run one version of the ring's libraries",
+			m.cfg.Logger.Warn("another node computes a different ring, so that leadership may move to and fro: build all nodes with the same versions of Lockmesh and its libraries",
 				"peer", peer.Name, "ring", fmt.Sprintf("%016x", peer.RingHash), "mine", fmt.Sprintf("%016x", mine))
 		}
 		if o := m.members[peer.ID]; o != nil {

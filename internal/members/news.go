@@ -18,7 +18,7 @@ type leaderless struct {
 // The states of a node of which a line is logged.
 const (
 	nodeJoined = "a node joined"
-	nodeLeft   = "a node left"
+	nodeLeft   = "a node left, or is about to leave"
 	nodeSilent = "a node is silent"
 	nodeDied   = "a node died: another one answers at its address"
 	nodeBack   = "a silent node is back"
@@ -74,7 +74,7 @@ func (m *Machine) tellOfQuiet() {
 	switch until := m.health.QuietUntil; {
 	case until != 0 && m.quietSince == 0:
 		m.quietSince = m.now
-		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "quiet time begins: nothing that is free is granted until earlier leases are over",
+		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "quiet time begins: no free key is granted until earlier leases are over",
 			slog.Duration("for", max(until-m.now, 0).Round(time.Millisecond)))
 	case until == 0 && m.quietSince != 0:
 		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "quiet time is over: locks are granted",

@@ -26,7 +26,7 @@ type Report struct {
 }
 
 // Rival is another node of the receiver's name that is connected with the sender; a Node of zero: there is none. Lives:
-// the sender has heard of it since it knows the receiver.
+// the sender has heard from that node after it came to know the receiver.
 type Rival struct {
 	Node  uint64
 	Addr  string

@@ -32,7 +32,7 @@ type coreSide struct {
 	table   *core.Table
 	up      map[uint64]bool        // the nodes that this one is connected with
 	aims    map[int]replica.Target // by shard
-	hosted  []uint64               // by shard: the highest replica ID that lived here, or never will, in its generation (P24)
+	hosted  []uint64               // by shard: the highest replica ID of its generation that has lived here, or may never live here (P24)
 }
 
 // mesh is which mesh a node is in, and its parameters. A node goes over to another one only if that has the same ones: see fits.
@@ -206,8 +206,9 @@ func (l *shardLoop) fence(fenced bool) {
 	l.core.fenced = fenced
 }
 
-// fits reports whether this node, which is in a mesh with the parameters of before, can go over to another one. Where leases are to be
-// shorter without a command, holds of fixed length would outlast what quiet times go by.
+// fits reports whether this node, which is in a mesh with the parameters of before, can go over to one with the parameters next. If
+// MaxTTL is shorter there, and no SetMaxTTL made it so, this node's holds of fixed length could outlast the quiet time, which follows from
+// the shorter MaxTTL.
 func (n *Node) fits(before, next founding.Params) bool {
 	if next.MaxTTL < before.MaxTTL && !before.Changed && !next.Changed {
 		return false

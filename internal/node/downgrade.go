@@ -10,7 +10,7 @@ import (
 
 // Downgrade makes a writer's hold a reader's. End ends the belief in the rest of it, before anything is sent (P8, P47). The Downgrade
 // is repeated until it is confirmed or the lease has ended. If ctx ends first, or after a second if it had ended already, Downgrade returns
-// ErrUnconfirmed. ErrLost, ErrClosed: the hold is over.
+// ErrUnconfirmed. ErrLost, ErrBroken, ErrClosed: the hold is over.
 func (h *Hold) Downgrade(ctx context.Context, end func()) error {
 	w := h.node.env
 	ctx, limit := h.node.bounds(ctx, LateRelease)

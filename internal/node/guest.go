@@ -92,10 +92,11 @@ func (s *Session) hear(ctx context.Context, c *client.Call) (lease time.Duration
 	return s.Lease(), s.Err()
 }
 
-// Unsure returns for how much longer what this node knows of the guest need not be what the guest has: a shard has lost its table, and the
-// next one grants nothing yet. Until is when that ends; another time means that another table was lost. The guest may have something
-// of which an earlier node knew that ended before it could report it, and may have given back what is reported. What the guest names meanwhile, in
-// requests with Held, it has. Rest is zero if the node knows what the guest has.
+// Unsure returns for how much longer the guest may have other things than this node knows of: a shard has lost its table, and the
+// next one grants nothing yet. Until is the moment, on the clock of env.Now, at which that ends; a later call that returns another
+// moment tells that another table was lost. The guest may have something that an earlier carrier knew of and could not report before it
+// ended; and it may have given back what is reported. What the guest names meanwhile, in requests with Held, it has. Rest is zero if the
+// node knows what the guest has.
 func (s *Session) Unsure() (rest, until time.Duration) {
 	s.node.ask(func(l *shardLoop) {
 		until = l.client.UnsureUntil(s.life)

@@ -27,7 +27,7 @@ type Hold struct {
 	confirmed   bool
 	unconfirmed bool // the release will get no result any more
 
-	place  int        // the watch's
+	place  int        // its index in watch.holds: only the watch uses it
 	holder env.Holder // hears of its fate in a simulation, else nil
 }
 
@@ -54,7 +54,7 @@ func (h *Hold) Deadline() time.Time {
 	return w.Wall().Add(h.belief.Deadline() - w.Now())
 }
 
-// Err returns nil while the key is held, by the clock at this call.
+// Err returns nil while the key is held, by the clock at this call; else ErrLost, ErrBroken or ErrClosed.
 func (h *Hold) Err() error { return h.errAt(h.node.env.Now()) }
 
 func (h *Hold) errAt(now time.Duration) error {
@@ -259,7 +259,8 @@ func (h *Hold) released(err error) {
 }
 
 // Extend makes a hold of fixed length end d from now, however much time was left. For
-// other holds it fails with ErrInvalidOption.
+// other holds it fails with ErrInvalidOption. Other errors: those of Err if the hold is over, ErrClosed if the node has ended, and that
+// of ctx: then the end may have moved or not.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if !h.belief.Fixed() {
 		return fault.ErrInvalidOption

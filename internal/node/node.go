@@ -95,7 +95,8 @@ const (
 // slowElection is how long a silent leader's successor may take at worst (P10).
 const slowElection = 2 * replica.ElectionTimeout
 
-// Start makes a node, which looks for its mesh from now on: see WaitReady.
+// Start makes a node, which looks for its mesh from now on: see WaitReady. The caller must Close it. On an error nothing runs: the state
+// directory cannot be used (see Config.StateDir), or the network cannot listen.
 func Start(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, env: cfg.Env, log: cfg.Logger, check: cfg.Check,
@@ -196,7 +197,7 @@ func (n *Node) Starting() bool {
 // Waiting says what a node that cannot serve yet waits for.
 func (n *Node) Waiting() string {
 	if n.mesh.Load() == nil {
-		return cmp.Or(n.standing.Load().Why, "nothing is in the way")
+		return cmp.Or(n.standing.Load().Why, "the node is still looking for its mesh")
 	}
 	return n.membership.waitsFor()
 }
@@ -312,7 +313,7 @@ func (n *Node) Session() *Session {
 
 // NewSession returns a new session of a user. For their holders its locks end a little less than ttl
 // after the last confirmed renewal was sent, for the table ttl after the session's last message
-// arrived (P1).
+// arrived (P1). ErrClosed: the node leaves, or has ended.
 func (n *Node) NewSession(ttl time.Duration) (*Session, error) {
 	s := newSession(n, false, ttl)
 	if err := n.register(s); err != nil {

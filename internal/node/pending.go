@@ -85,8 +85,9 @@ func (p *Pending) Place() (info client.WaitInfo) {
 	return info
 }
 
-// Cancel takes the request back, unless it has its result: then its result is ErrNotHeld. It waits until the table has confirmed
-// that nothing is left of it, or until ctx ends; the Cancel goes on then, and later calls wait for the same one.
+// Cancel takes the request back: from then on its result is ErrNotHeld. If the request has another result already, Cancel does nothing,
+// and returns nil. Else it waits until the table has confirmed that nothing is left of the request, or until ctx ends: then it returns
+// ctx.Err(), the Cancel goes on, and later calls wait for the same one. ErrClosed: the node has ended.
 func (p *Pending) Cancel(ctx context.Context) error {
 	if p.Over() && !p.is(&p.cancels) {
 		return nil

@@ -10,7 +10,8 @@ import (
 )
 
 // Resize changes the capacity of a semaphore (P38), and repeats that until it is confirmed. ErrUnconfirmed: ctx ended first, or the
-// lease, and it may take effect or not. ErrCapacity: now is the capacity; zero: it is not known, or the key is no semaphore.
+// lease, and it may take effect or not. ErrCapacity: the key is no semaphore of from
+// permits; now is the capacity that it has, or zero if that is not known, or if the key is no semaphore.
 func (s *Session) Resize(ctx context.Context, key string, from, to int64) (now int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

@@ -219,7 +219,7 @@ func (h *Hold) beginRelease(now time.Duration) (*client.Call, error) {
 }
 
 // Wait, which is called once, returns what came of each release, as Release does. If ctx ends, those without a result are ErrUnconfirmed, and go
-// on; if it has ended already, Wait gives them so long.
+// on in the background. If ctx has ended before the call, Wait waits for late at most.
 func (r *Releases) Wait(ctx context.Context, late time.Duration) []error {
 	if len(r.holds) == 0 {
 		return nil

@@ -46,7 +46,7 @@ func (s *Session) tell(ctx context.Context, sh int, look shard.Inspection) (*ope
 	shards := s.node.Params().Shards
 	if look.List {
 		if sh >= shards {
-			return nil, fmt.Errorf("%w: shard %d of %d", fault.ErrInvalidOption, sh, shards)
+			return nil, fmt.Errorf("%w: there is no shard %d: the mesh has %d, from 0 on", fault.ErrInvalidOption, sh, shards)
 		}
 		p, err := s.look(ctx, sh, look)
 		if err != nil {

@@ -56,7 +56,7 @@ func (n *Node) openState() (k keeper, err error) {
 	}
 	switch {
 	case errors.Is(err, state.ErrDamaged):
-		return k, fmt.Errorf("%w: WithStateDir %q: the file %q is %w; restore it, or remove it once every lease of the mesh has ended, and start with the list that the core has now: without it a mesh that is founded anew knows nothing of earlier tokens and leases, and a node nothing of changes of the list",
+		return k, fmt.Errorf("%w: WithStateDir %q: the file %q is %w; restore it; or, once every lease of the mesh has ended, remove it and start the node with the list that the core has now: without that file a mesh that is founded anew knows nothing of earlier tokens and leases, and the node nothing of changes of the list",
 			fault.ErrInvalidOption, dir, "state", err)
 	case err != nil:
 		return k, fmt.Errorf("%w: WithStateDir %q: %w", fault.ErrInvalidOption, dir, err)
@@ -86,10 +86,10 @@ func (n *Node) startWith(s *state.State) error {
 	case !kept || slices.Equal(list, seeds):
 		return nil
 	case n.cfg.Entry != "" && !slices.Contains(list, n.cfg.Entry):
-		return fmt.Errorf("%w: WithEntry %q is not in the list %q, to which an operator has changed the core, and which the state directory %q keeps: start the node with that list as seeds, or another one",
+		return fmt.Errorf("%w: WithEntry %q is not in the list %q, to which an operator has changed the core, and which the state directory %q keeps: give the node one of these entries, or start it with the list that the core has now as seeds",
 			fault.ErrInvalidOption, n.cfg.Entry, list, n.cfg.StateDir)
 	}
-	n.log.Info("this node starts with the list that its state directory keeps: an operator has changed it since the seeds were",
+	n.log.Info("this node starts with the list that its state directory keeps: an operator has changed the core's list since this node's seeds were changed last",
 		"list", strings.Join(list, " "), "seeds", strings.Join(seeds, " "), "advice", "make the list the seeds of all nodes")
 	n.cfg.Seeds = list
 	return nil
@@ -99,7 +99,7 @@ func (n *Node) startWith(s *state.State) error {
 // it replaces this one, of which the core has never heard, and wait for its seat.
 func (k *keeper) undo() {
 	if k.store != nil {
-		_ = k.store.Save(k.found.Encode()) // if that fails, it waits
+		_ = k.store.Save(k.found.Encode()) // if that fails, the next node only waits
 		k.close()
 	}
 }

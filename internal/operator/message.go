@@ -82,7 +82,7 @@ var faults = [...]error{errOther, fault.ErrInvalidOption, fault.ErrNoSeat, fault
 var (
 	errOther = errors.New("operator: refused")
 	// ErrBusy: the node works on as many questions as it may at a time.
-	ErrBusy = errors.New("operator: the node works on other questions")
+	ErrBusy = errors.New("operator: the node is busy with questions of other operators: ask again")
 )
 
 // refusal is an error that a node answered with.

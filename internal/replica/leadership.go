@@ -291,7 +291,7 @@ func (r *Replica) proposeEntry(commands []byte) (appended bool) {
 	data = append(data, commands...)
 	if err := r.rn.Propose(data); err != nil {
 		if !errors.Is(err, raft.ErrProposalDropped) {
-			r.log.Warn("proposal failed", "error", err)
+			r.log.Warn("raft refused an entry for the log", "error", err)
 		}
 		return false
 	}

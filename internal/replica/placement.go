@@ -216,7 +216,7 @@ func (r *Replica) missing(node, id uint64) {
 	}
 	r.vanished[id] = true
 	if r.Serving() && r.leading.placing.miss(id) {
-		r.log.Warn("a replica stopped itself, and will be replaced", "gone", id)
+		r.log.Warn("a replica of the shard is gone from its node, and will be replaced", "gone", id)
 	}
 }
 
@@ -464,7 +464,7 @@ func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added homes) {
 	}
 	if err := r.rn.ProposeConfChange(cc); err != nil {
 		if !errors.Is(err, raft.ErrProposalDropped) {
-			r.log.Warn("change of replicas failed", "error", err)
+			r.log.Warn("raft refused a change of the replicas", "error", err)
 		}
 		return
 	}

@@ -43,9 +43,9 @@ type entry struct {
 	from    []sighting     // where those that answered lately are, node's the last
 	turns   time.Duration  // until then the entry counts as one at which several answer in turn
 	held    time.Duration  // since when another node answers than the one that has its seat, which lives: see Machine.held; zero: none does
-	accused time.Duration  // neither is logged before
+	accused time.Duration  // accuse logs nothing more of this entry before this time
 
-	counted bool          // what is known of it
+	counted bool          // what was known of it counted, when stand looked last
 	away    time.Duration // since when it does not count
 }
 

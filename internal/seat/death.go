@@ -121,7 +121,7 @@ func (m *Machine) DeclareDead(now time.Duration, entry string, out []Output) (Di
 	if _, err := t.End(entry, s.Node.ID); err != nil {
 		return d, out, fmt.Errorf("%w: %w", fault.ErrNoQuorum, err)
 	}
-	return d, m.input(now, out, func() { m.said("an operator says that a node has ended", d, s.Node) }), nil
+	return d, m.input(now, out, func() { m.said("an operator declares a node dead: the core is to decide it", d, s.Node) }), nil
 }
 
 // said: somebody who can know says that a node has ended.
@@ -168,7 +168,7 @@ func (m *Machine) lives(id transport.ID) {
 	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool {
 		d, is := c.(Died)
 		if is && d.Node == id {
-			m.log(slog.LevelError, "a node is said to have ended, but is connected: that word is dropped", slog.String("entry", d.Entry), slog.String("id", id.String()))
+			m.log(slog.LevelError, "a node was declared dead, but is connected with this node: the declaration is dropped", slog.String("entry", d.Entry), slog.String("id", id.String()))
 		}
 		return is && d.Node == id
 	})
@@ -220,7 +220,7 @@ func (m *Machine) Answered(now time.Duration, id transport.ID, dead bool, err er
 		case err != nil:
 			m.log(slog.LevelWarn, "the death oracle failed", append(attrsOf(d, t.Seats[i].Node), slog.String("error", err.Error()))...)
 		case dead:
-			m.said("the death oracle says that a node has ended", d, t.Seats[i].Node)
+			m.said("the death oracle declares a node dead: the core is to decide it", d, t.Seats[i].Node)
 		}
 	})
 }

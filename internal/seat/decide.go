@@ -36,7 +36,7 @@ func (m *Machine) decide(now time.Duration) bool {
 	}
 	if !m.sure {
 		m.wants = wish{}
-		m.waiting.why = fmt.Errorf("a dial of this node's entry %s does not reach it", m.own)
+		m.waiting.why = fmt.Errorf("no dial of %s, the entry of this node, has reached the node since it stalled", m.own)
 		return false
 	}
 	action, err := core.Next(m.cfg.Self.ID, reports)
@@ -119,7 +119,7 @@ func (m *Machine) fits(reports map[string]core.Report) error {
 // follow notes the table of the generation that serves: a majority of those that are bound in it know it, and
 // take part in no later roll call.
 func (m *Machine) follow(now time.Duration, reports map[string]core.Report) {
-	m.waiting.why = m.because(errors.New("no mesh serves that this node has heard of"))
+	m.waiting.why = m.because(errors.New("this node has heard of no mesh that serves"))
 	if err := m.discoveryTrouble(now); err != nil {
 		m.waiting.why = fmt.Errorf("%w; %w", m.waiting.why, err)
 	}

@@ -11,14 +11,14 @@ import (
 
 // How far above the known revisions those of a generation begin if no time of day is above them.
 const (
-	// sameTime is what the times of day of a core's nodes differ by at most where they are kept right, a second. So much later than
-	// now a generation may have begun, of this shard or of another one, by the clock of another node; what it has granted since its
-	// quiet time, which is longer, is below the clocks again.
+	// sameTime is one second, as a revision: the times of day of a core's nodes differ by less if they are kept right. So by this node's
+	// clock a generation, of this shard or of another one, may have begun up to a second from now. But its quiet time is longer than
+	// that: the clocks have passed its revisions when it begins to grant.
 	sameTime = 1000 << 10
-	// unheard is how many revisions above the known ones there may be nevertheless.
+	// unheard is by how much a revision may exceed the highest one that anybody has told of, where clocks are kept right.
 	unheard = 1 << 10
 	// revisionJump is for clocks that are further apart, or have gone back, where the core forgot: there may have been other
-	// generations. It is no more than a minute: if all that know of this one end, the next one goes by clocks alone.
+	// generations. It is about a minute, as a time of day: if all that know of this one end, the next one goes by clocks alone.
 	revisionJump = 1 << 26
 )
 

@@ -340,7 +340,7 @@ func (l *limits) texts(limit int, all ...string) {
 // list requires that a list of entries is one that a node may be started with.
 func (l *limits) list(entries []string) {
 	l.texts(maxString, entries...)
-	l.require(len(entries) > 0 && len(entries) <= maxEntries, "a list without entries, or with too many")
+	l.require(len(entries) > 0 && len(entries) <= maxEntries, "a list without entries, or with more than 64")
 	for i, e := range entries {
 		l.require(e != "" && !strings.Contains(e, " "), "a list with an empty entry, or one with a blank")
 		l.require(i == 0 || entries[i-1] < e, "a list out of order")

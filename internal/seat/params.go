@@ -6,7 +6,7 @@ import (
 	"github.com/lockmesh/mesh/internal/founding"
 )
 
-// together returns what two nodes ask for that do not contradict each other.
+// together returns all that two nodes ask for. They do not contradict each other.
 func together(a, b founding.Options) founding.Options {
 	return founding.Options{
 		MeshName: cmp.Or(a.MeshName, b.MeshName), Shards: cmp.Or(a.Shards, b.Shards),

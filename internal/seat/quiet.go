@@ -35,7 +35,7 @@ func (c EndQuiet) outcome(_ *Machine, t *core.Table, _ bool) error {
 func (c EndQuiet) message(number uint64) order { return order{Number: number, Era: c.Era} }
 
 func (c EndQuiet) news() (string, []slog.Attr) {
-	return "an operator says that nobody believes any more in locks of an earlier mesh or generation, but those who have reported them", nil
+	return "an operator says that no process still holds an earlier lock but those that have reported theirs: the quiet time is to end", nil
 }
 
 // appeased notes an operator's word that the table shows: what an earlier mesh granted is over.

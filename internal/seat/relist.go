@@ -160,9 +160,9 @@ func (m *Machine) Unlisted(o Relist) error {
 		return fmt.Errorf("%w: another change came first, to [%s]", fault.ErrUnchanged, now)
 	case lacks >= 0:
 		s := t.Seats[lacks]
-		return fmt.Errorf("%w: node %q of %s does not keep [%s] yet: its log may say why", fault.ErrUnfinished, s.Node.Name, s.Entry, o.To)
+		return fmt.Errorf("%w: node %q of %s has not stored the list [%s] yet: the log of that node may say why", fault.ErrUnfinished, s.Node.Name, s.Entry, o.To)
 	}
-	return fmt.Errorf("%w: all keep [%s], and the core has [%s]: %s", fault.ErrUnfinished, o.To, now, t.Unfinished())
+	return fmt.Errorf("%w: all nodes have stored the list [%s], and the core still has [%s]: %s", fault.ErrUnfinished, o.To, now, t.Unfinished())
 }
 
 // WithdrawRelist takes an operator's word back. If the decision is under way already, it may still be made.

@@ -104,7 +104,7 @@ func (m *Machine) leaveOut(now time.Duration, reports map[string]core.Report) (w
 		case err != nil && t.Lives(told):
 			apart = cmp.Or(apart, err)
 		case err == nil && m.acceptor.Left(t.Mesh):
-			err = fmt.Errorf("%w: node %q has left the mesh %016x, which gave way to %016x, and has no part in it until it is started again", fault.ErrForeignMesh, m.cfg.Self.Name, t.Mesh, own.Mesh)
+			err = fmt.Errorf("%w: node %q left the mesh %016x, which gave way to %016x: to go back, the node must be started again", fault.ErrForeignMesh, m.cfg.Self.Name, t.Mesh, own.Mesh)
 			if t.Lives(told) && !own.Lives(told) {
 				left = err
 			}
@@ -231,7 +231,7 @@ func (m *Machine) raised(from transport.ID, floor uint64) (revisions []uint64) {
 	}
 	if above := min(floor, maxFloor-revisionJump) + revisionJump; above > m.raise {
 		m.raise = above
-		m.log(slog.LevelWarn, "a later mesh of this name gives way to this one", slog.String("peer", from.String()))
+		m.log(slog.LevelWarn, "a later mesh of this name gives way to this one", slog.String("id", from.String()))
 	}
 	for i := range m.acceptor.Table().Shards {
 		r := uint64(0)

@@ -103,7 +103,7 @@ func (m *Machine) missing(e *entry, now time.Duration) string {
 		if m.sure {
 			return ""
 		}
-		return "since this node stalled, no dial of it has reached this node"
+		return "no dial of it has reached this node since the node stalled"
 	case e.node == m.cfg.Self.ID:
 		entry, _ := m.expected()
 		return fmt.Sprintf("it leads to this node, whose entry is %s", orNone(entry))
@@ -118,7 +118,7 @@ func (m *Machine) missing(e *entry, now time.Duration) string {
 	case p == nil:
 		return "no dial of it has ended yet"
 	case !m.heardLately(p, now):
-		return fmt.Sprintf("node %q answers there, and tells nothing", e.name)
+		return fmt.Sprintf("node %q answers there, and has reported nothing lately", e.name)
 	case p.told.Entry != e.addr && m.own != "":
 		return fmt.Sprintf("node %q answers there, whose entry is %s", e.name, orNone(p.told.Entry))
 	}

@@ -77,7 +77,7 @@ func (m *Machine) needs(d time.Duration) error {
 func (c SetMaxTTL) message(number uint64) order { return order{Number: number, MaxTTL: c.MaxTTL} }
 
 func (c SetMaxTTL) news() (string, []slog.Attr) {
-	return "an operator changes for how long leases may last", []slog.Attr{slog.Duration("MaxTTL", c.MaxTTL)}
+	return "an operator asks for another MaxTTL, the longest time that a lease may last", []slog.Attr{slog.Duration("MaxTTL", c.MaxTTL)}
 }
 
 // unsaved reports whether the state directory of this node, if it has one, does not say yet for how long a mesh must be

@@ -15,8 +15,8 @@ type waiting struct {
 	next  time.Duration // when to log it; zero: not waiting
 }
 
-// advice is what to do about an entry of the core that does not answer for good.
-const advice = "start a process at each missing entry; if one is gone for good, restart the nodes of the core, one after the other, with a list without it"
+// advice is what to do about entries of the core at which nobody answers. OPERATING.md says the same.
+const advice = "start a process at each missing entry; if the machine of an entry is gone for good, restart the other nodes of the core, one after the other, with a list without that entry"
 
 // log logs what the node waits for, and for whom: after 2 s, and then every 10 s.
 func (w *waiting) log(m *Machine, now time.Duration) {

@@ -385,7 +385,7 @@ func (g *guest) end(ctx context.Context, q client.Request, token uint64, failed 
 	case a.State == Waiting:
 		return Answer{}, notHeld(0, a.Holder)
 	case token != 0 && token != a.Token:
-		return Answer{}, fmt.Errorf("%w: the guest holds it under another token", fault.ErrLost)
+		return Answer{}, fmt.Errorf("%w: the guest holds the key under another token", fault.ErrLost)
 	case a.State == Done:
 		return a, nil
 	}
@@ -400,7 +400,7 @@ func (g *guest) yield(ctx context.Context, r *request, token uint64) error {
 	o, _ := r.pending.Outcome()
 	switch {
 	case token != 0 && token != o.Token:
-		return fmt.Errorf("%w: the guest has had it under another token", fault.ErrLost)
+		return fmt.Errorf("%w: the guest has held the key under another token", fault.ErrLost)
 	case o.Hold != nil:
 		_, _ = o.Hold.Finish(ctx, true)
 	default:
@@ -424,7 +424,7 @@ func (d *Desk) broken(name string) []shard.Breach {
 func notHeld(token uint64, holder string) error {
 	switch {
 	case token != 0:
-		return fmt.Errorf("%w: the guest does not hold it any more", fault.ErrLost)
+		return fmt.Errorf("%w: the guest does not hold the key any more", fault.ErrLost)
 	case holder != "":
 		return fmt.Errorf("%w: %q", ErrNotHolder, holder)
 	}

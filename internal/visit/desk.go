@@ -39,13 +39,13 @@ type Desk struct {
 // Errors that a guest is told, beside those of package fault. ErrNotHeld is not one of them.
 var (
 	// ErrNotLocked: the guest does not hold what it wants to give back, nor is anybody known who does.
-	ErrNotLocked = errors.New("the guest has not asked for it, or has lost it")
-	// ErrNotHolder: another caller holds it.
-	ErrNotHolder = errors.New("another caller holds it")
+	ErrNotLocked = errors.New("the guest has not asked for the key, or has lost it")
+	// ErrNotHolder: the guest does not hold what it wants to give back, and another caller does. The text names that one.
+	ErrNotHolder = errors.New("another caller holds the key")
 	// ErrMismatch: the guest has made a request of this name, and asked for something else.
-	ErrMismatch = errors.New("the guest has made this request, and asked for something else")
+	ErrMismatch = errors.New("the guest has made a request of this name already, and asked for something else")
 	// ErrRunning: the request does not wait any more.
-	ErrRunning = errors.New("it does not wait any more")
+	ErrRunning = errors.New("the request does not wait any more")
 	// ErrMoved: other nodes carry the guest again and again while this one tries to answer.
 	ErrMoved = errors.New("the guest uses another server at the same time")
 )
