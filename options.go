@@ -489,7 +489,7 @@ func seedAddr(s string) (string, error) {
 	}
 	host, port, err := net.SplitHostPort(s)
 	if n, portErr := strconv.Atoi(port); err != nil || transport.IsWildcard(host) || portErr != nil || n < 1 || n > 65535 || len(s) > maxName {
-		return "", errors.New("host:port, or a host")
+		return "", errors.New("host:port, or a host, that other nodes can dial, with a port from 1 to 65535")
 	}
 	return s, nil
 }

@@ -119,7 +119,7 @@ func inPath(serve func(context.Context, Request) (any, *Error)) func(*http.Reque
 			return nil, err
 		}
 		if q.ResourceID != "" {
-			return nil, invalid("resource_id is given, and the path has it")
+			return nil, invalid("resource_id is given as a parameter, and the path names the resource already")
 		}
 		if q.ResourceID = r.PathValue("key"); q.Type == "" {
 			q.Type = "lock"

@@ -164,7 +164,7 @@ func fromQuery(q url.Values) (Request, *Error) {
 			return r, invalid("no parameter is called %q", name)
 		}
 		if err != nil {
-			return r, invalid("%s is %q", name, values[0])
+			return r, invalid("%s is %q, want a number (or, for try, true or false)", name, values[0])
 		}
 	}
 	return r, nil
@@ -251,7 +251,7 @@ func (r *Request) parse() (client.Request, *Error) {
 		{"requires_no_ref", r.RequiresNoRef, "update"},
 	} {
 		if f.given && !strings.Contains(" "+f.of+" ", " "+r.Type+" ") {
-			return fail(invalid("%s is given, and the type is %s", f.name, r.Type))
+			return fail(invalid("%s is given, which a request of type %s does not have", f.name, r.Type))
 		}
 	}
 	q.Tag = "type:" + r.Type

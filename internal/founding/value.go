@@ -32,7 +32,7 @@ type Params struct {
 	MaxTTL   time.Duration // in force: for how long a lease may last that is taken, or renewed, now
 	Rho      uint32        // the bound on clock rates, in 1/10000
 
-	Raise   time.Duration // MaxTTL is to be raised to this, once all who may forget the mesh know; zero: it is not
+	Raise   time.Duration // MaxTTL is to be raised to this, once all nodes that may remember the mesh know of it; zero: it is not
 	Longest time.Duration // leases may last so long that were taken before MaxTTL was lowered; zero: they are over
 	Changed bool          // MaxTTL was changed by a command: what options say of it does not count in this mesh any more
 }

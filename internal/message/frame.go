@@ -193,8 +193,8 @@ func (r *Reader) read() {
 	c.End(t)
 }
 
-// inside reads the one message that a Forward carries. Only the kinds that a leader sends to a
-// client are accepted, as no others are relayed back.
+// inside reads the one message that a Forward carries. Only what replicas answer to a client, or tell it of an
+// election, is accepted: nothing else is relayed back.
 func (r *Reader) inside(f *Forward) {
 	c := &r.codec
 	if c.Err() != nil {

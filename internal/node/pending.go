@@ -65,8 +65,8 @@ func (p *Pending) Over() bool { return p.is(&p.over) }
 // Wait waits for the result, or until ctx ends; the request goes on then.
 func (p *Pending) Wait(ctx context.Context) error { return p.bell.Await(ctx, p.Over) }
 
-// Known waits until it is known what a claim is about: it has its result then, or is one of a place in a queue. Other requests
-// are known at once.
+// Known waits until it is known what a claim is about: the claim has its result then, or a place in a queue. Of a request
+// that is no claim, and names no token (Held), that is known at once.
 func (p *Pending) Known(ctx context.Context) error {
 	if q := &p.call.Request; !q.Claim && q.Held == 0 {
 		return nil

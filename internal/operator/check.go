@@ -79,13 +79,13 @@ func (c *checking) unfounded() {
 		r := c.reached[entry]
 		switch {
 		case r.Status == nil:
-			c.problem(startOne+"; if it is gone for good, restart the others, one after the other, with a list without it", "no node answers at %s%s", entry, because(r.Err))
+			c.problem(startOne+"; if that entry's machine is gone for good, restart the other nodes of the core, one after the other, with a list without it", "no node answers at %s%s", entry, because(r.Err))
 		case r.Status.Core != nil:
 			c.problem("", "node %q at %s is in mesh %s, whose core is %s", r.Status.Name, entry, r.Status.Core.Mesh, text(r.Status.Core.Entries()))
 		case r.Status.Role == "client":
 			c.problem("list each node by a name or an address at which it reaches itself", "node %q answers at %s, and takes itself for a client", r.Status.Name, entry)
 		case !slices.Equal(r.Status.List, s.List):
-			c.problem("restart it, or the others, until all have one list; two may differ in one entry", "node %q at %s was started with the list %s, and node %q with %s", r.Status.Name, entry, text(r.Status.List), s.Name, text(s.List))
+			c.problem("restart it, or the others, until all have one list; meanwhile two lists may differ in one entry", "node %q at %s was started with the list %s, and node %q with %s", r.Status.Name, entry, text(r.Status.List), s.Name, text(s.List))
 		}
 	}
 	for _, a := range s.Waiting {
@@ -139,7 +139,7 @@ func (c *checking) seat(seat Seat) {
 	case seat.Connected:
 		c.problem("end one of the two, or list each by a name of its own", "two nodes are at %s: node %s answers there, and node %s, which has the seat, is connected", seat.Entry, r.Status.ID, seat.ID)
 	default:
-		c.problem("", "another node, %s, answers at %s than %s, which has the seat; it gets it when most of the core have missed the one before%s", r.Status.ID, seat.Entry, seat.ID, because(r.Status.Why))
+		c.problem("", "another node, %s, answers at %s than %s, which has the seat: the other node gets the seat once most nodes of the core miss the one that has it%s", r.Status.ID, seat.Entry, seat.ID, because(r.Status.Why))
 	}
 }
 
@@ -147,7 +147,7 @@ func (c *checking) seat(seat Seat) {
 func (c *checking) lists() {
 	list, do := c.s.Core.Entries(), "restart it with %s"
 	if o := c.s.Core.Ordered; len(o) > 0 {
-		c.note("wait a moment; if it does not end, look at the log of those that lack the list", "an operator changes the list to %s", text(o))
+		c.note("wait a moment; if the change does not end, look at the logs of the nodes that lack the list", "an operator changes the list to %s", text(o))
 		list, do = o, "see its log; or restart it with %s"
 	}
 	for _, seat := range c.s.Core.Seats {

@@ -59,7 +59,7 @@ type sighting struct {
 }
 
 // returns reports whether an entry leads again to an address to which it led lately, before it led to another one. A node is
-// restarted where it was; so the name is of several addresses, though each of their nodes may have been restarted meanwhile.
+// restarted where it was. So a name that leads back has several addresses, even if each of their nodes has been restarted meanwhile.
 func (e *entry) returns(addr string, since time.Duration) bool {
 	last := len(e.from) - 1
 	return addr != "" && last > 0 && e.from[last].addr != addr &&
@@ -364,7 +364,7 @@ func (m *Machine) refusedBy(e entry, err error) {
 	}
 }
 
-// answered: another node answers at e. One that answered there before that other one lives: the name leads to both.
+// answered: a node answers at e. If another one answered there last, and this one had answered there before that, the name leads to both.
 func (m *Machine) answered(now time.Duration, e *entry, peer transport.Hello) {
 	if e.node == peer.ID {
 		return

@@ -244,8 +244,8 @@ func remember(roster []transport.ID, reports map[string]core.Report) []transport
 	return roster
 }
 
-// leavesOut reports whether a mesh that some entry shows has one that is not on the list of the call, and that has
-// not told since this node's last step: it may remember, and be one of the majority that lives on. This node may have had no
+// leavesOut reports whether a mesh that some entry shows has an entry that is not on the list of the call, and whose node has
+// not told since this node's last step: that node may remember, and be one of the majority that lives on. This node may have had no
 // time yet to dial it, or to hear from it.
 func (m *Machine) leavesOut(c core.Call, reports map[string]core.Report) bool {
 	own := reports[m.own]

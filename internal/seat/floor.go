@@ -47,7 +47,7 @@ func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []
 	}
 }
 
-// earlierLeases reports whether a node knows, from its state directory, that leases of an earlier mesh may last.
+// earlierLeases reports whether a node knows, from its state directory or from a mesh that it was in, that leases of an earlier mesh may last.
 func earlierLeases(all []floors) bool {
 	return slices.ContainsFunc(all, func(f floors) bool { return f.Quiet > 0 })
 }

@@ -164,7 +164,7 @@ type Machine struct {
 	raise   uint64        // see Raise
 	voids   uint64        // the earlier mesh to which this node's gave way; zero: none
 	moved   bool          // its mesh gave way to another one, in which it is now
-	alone   time.Duration // when it last was not alone in that, while the one that it has left lives
+	alone   time.Duration // when it last was not so that only a mesh lives which this node has left: see leaveOut
 
 	accepts struct {
 		of  [3]*core.Table // by which ids was computed: the table known, and what was accepted

@@ -123,8 +123,8 @@ func (m *Machine) mayOrder(t *core.Table, to []string) error {
 	return fmt.Errorf("%w: %w: %s", errLater, err, t.Unfinished())
 }
 
-// keeps returns why the node with a seat cannot keep a list for its next incarnation, or nil if it can, or need not: then
-// the change would never be complete.
+// keeps returns why the node with a seat cannot keep a list for its next incarnation, or nil if it can, or need not. If it
+// cannot, the change would never be complete.
 func (m *Machine) keeps(s core.Seat, list []string) error {
 	p := m.book.peers[s.Node.ID]
 	switch {
@@ -200,8 +200,8 @@ type heeding struct {
 	warnAt  time.Duration // when it says again that it cannot
 }
 
-// heed has the list kept that is ordered, if this node has a seat, and another list. A node whose entry is to go, and which has
-// come back with a list before that of now, keeps that: until it does, the change would not be made.
+// heed has the list kept that is ordered, if this node has a seat, and another list. A node whose entry is to go, and which was
+// started with a list before the core's present one, has the present one kept: until then the change is not made.
 func (m *Machine) heed(now time.Duration) {
 	t := m.acceptor.Table()
 	if t == nil || t.Ordered == "" || m.acceptor.Ended() || !slices.Contains(t.Bound(), m.cfg.Self.ID) {

@@ -83,10 +83,10 @@ func (m *Machine) claimed() (addrs []string) {
 	return addrs
 }
 
-// leaveOut leaves out the reports of other meshes for which this node's does not end: of another name; with
-// entries of which this one has none; later ones that this node does not fit in; and those that it has left. It
-// returns why, and an error if this node must end: it has no mesh, and another one has taken one of its entries; or the
-// only one that lives, for as long as reports count, is one that it has left.
+// leaveOut takes out of reports those of other meshes to which this node's mesh does not give way: meshes of another name, or without
+// any of its entries; later ones that this node does not fit in; and those that this node has left. It returns why one was taken out;
+// and an error if this node must end: it has no mesh, and a node of another one, whose list has none of its entries, answers at one of them; or the
+// only mesh that lives, for as long as reports count, is one that this node has left.
 func (m *Machine) leaveOut(now time.Duration, reports map[string]core.Report) (why, ends error) {
 	m.alarm.why = nil
 	if m.own == "" {

@@ -18,8 +18,8 @@ type Standing struct {
 	Fenced bool   // no replica on this node may vote
 	Voters int    // that each shard is to have; zero: in no mesh yet
 
-	// Unfounded: this node answers at its entry, and knows of no mesh, nor does any node at another one; and at those that do not
-	// answer there is no process, as their hosts or the name server say. Nothing but those is missing for the mesh to be founded.
+	// Unfounded: this node answers at its entry, and knows of no mesh; nor does any node at another entry; and at each entry where no node
+	// answers there is no process, as its host or the name server says. Only those processes are missing for the mesh to be founded.
 	Unfounded bool
 }
 

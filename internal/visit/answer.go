@@ -142,8 +142,8 @@ func (d *Desk) End(ctx context.Context, name string, q Request, token uint64, fa
 }
 
 // Renew renews the guest's lease, and tells what has become of requests; None also if one was refused. Where the guest says that it holds
-// something (Held), and nobody else knows of that, a table that has lost what it knew takes its word (C8). With a nil all the guest
-// does not say what it has; else it has nothing else. Broken are as in an Answer.
+// something (Held), and nobody else knows of that, a table that has lost what it knew takes its word (C8). A nil all: the guest
+// does not say what it has. Else it has nothing but what all names. Broken are as in an Answer.
 func (d *Desk) Renew(ctx context.Context, name string, all []client.Request) (answers []Answer, lease time.Duration, broken []shard.Breach, err error) {
 	keys := make([]string, len(all))
 	for i := range all {
@@ -226,8 +226,8 @@ func (g *guest) claim(q client.Request) (*request, error) {
 	return r, err
 }
 
-// find returns what has become of a request, here or through an earlier node; nil: the guest has not made it, or that is forgotten, and
-// the key is held by a holder with that name, if it is held.
+// find returns what has become of a request, here or through an earlier node; nil: the guest has not made it, or that is forgotten;
+// then holder is the name of one that holds the key, or "".
 func (g *guest) find(ctx context.Context, q client.Request) (r *request, holder string, err error) {
 	if r, err = g.claim(q); err != nil {
 		return nil, "", err
@@ -254,7 +254,7 @@ func (g *guest) known(ctx context.Context, r *request) (_ *request, holder strin
 	return nil, o.Info.Holder, nil
 }
 
-// ask makes a request, unless it is made already. One whose name is that of a request that is being ended waits for that.
+// ask makes a request, unless it is made already. If one of the same name is being ended, ask waits for that end first.
 func (g *guest) ask(ctx context.Context, q Request) (*request, error) {
 	for before := g.last(); ; {
 		r, err := g.at(id{q.Key, q.Tag}), error(nil)
