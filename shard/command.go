@@ -106,9 +106,9 @@ type Acquire struct {
 	Value    []byte
 }
 
-// Cancel undoes the Acquire numbered Target, whether it waits, holds, or has not
-// arrived yet. It opens the session's record, so that a late Acquire finds its number
-// used.
+// Cancel undoes the request numbered Target, an Acquire or a Begin for example, whether it waits, holds, or has
+// not arrived yet. It opens the session's record, so that a late request finds its number used. If the request was
+// skipped, the answer has the stamp of the use, which the client then drops.
 type Cancel struct {
 	Call
 	TTL    time.Duration

@@ -71,11 +71,11 @@ const (
 	Lost                       // the session or the grant is gone
 	Reopen                     // there is no record, and the command's revision is too old to open one (P12)
 	Capacity                   // the key is in use with another kind or capacity (P38)
-	Crowded                    // MaxWaiters requests wait already
+	Crowded                    // MaxWaiters requests wait already; or the resource has MaxUses uses; or, to a Break: the session has MaxBroken breaches
 	Stale                      // a late copy: the number was finished and acknowledged, or cancelled, before
 	Behind                     // there is a record, opened by a command that knew of a later revision (P12)
 	Late                       // a Report to a table that may grant already
-	Quiet                      // a Try, while the table grants nothing yet (P27)
+	Quiet                      // a Try, a Resize or a Break, while the table grants nothing yet (P27)
 	InUse                      // an operation that is to run alone, on a resource that is used
 	Failed                     // a Run that has failed as often as its caller allows
 	Broke                      // an operator has broken the grant (P49)

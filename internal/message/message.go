@@ -95,7 +95,7 @@ type (
 		Relay      bool   // as in Request
 	}
 
-	// View is a confirmed leader's answer to a Query. Node is the receiver.
+	// View is a confirmed leader's answer to a Query. Node is not sent: it is the receiver.
 	View struct {
 		replica.View
 		Leadership // of the leader that answers
@@ -108,7 +108,7 @@ type (
 		Relay      bool   // as in Request
 	}
 
-	// Led is what a leader says of an election. Node is the receiver.
+	// Led is what a leader says of an election. Node is not sent: it is the receiver.
 	Led struct {
 		replica.Led
 		Leadership // of the shard's leader, which says it
@@ -121,7 +121,7 @@ type (
 		Relay      bool   // as in Request
 	}
 
-	// State is a confirmed leader's answer to an Inspect. Node is the receiver.
+	// State is a confirmed leader's answer to an Inspect. Node is not sent: it is the receiver.
 	State struct {
 		replica.State
 		Leadership // of the leader that answers

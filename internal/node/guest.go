@@ -69,7 +69,8 @@ func (s *Session) Heard(ctx context.Context) (lease time.Duration, err error) {
 // Confirm renews a guest's session as Heard does, and returns once it is certain of what this node knew of the guest before the call:
 // at some moment after the call began, no other node had been told that it carries the guest on, and the shards of these keys had the
 // guest's records. So the guest may be told what was known before the call, and the lease: the next carrier finds all of that. What this
-// node hears of the guest during the call is for the next Confirm. ErrLost: another node carries the guest on, or its lease has ended. On an error nothing is certain.
+// node hears of the guest during the call is for the next Confirm. ErrLost: another node carries the guest on, or its lease has ended.
+// On an error nothing is certain.
 func (s *Session) Confirm(ctx context.Context, keys ...string) (lease time.Duration, err error) {
 	c := &client.Call{Kind: client.Confirm, Session: s.life}
 	for _, key := range keys {

@@ -85,8 +85,8 @@ func (m *Machine) claimed() (addrs []string) {
 
 // leaveOut takes out of reports those of other meshes to which this node's mesh does not give way: meshes of another name, or without
 // any of its entries; later ones that this node does not fit in; and those that this node has left. It returns why one was taken out;
-// and an error if this node must end: it has no mesh, and a node of another one, whose list has none of its entries, answers at one of them; or the
-// only mesh that lives, for as long as reports count, is one that this node has left.
+// and an error if this node must end: it has no mesh, and a node of another one, whose list has none of its entries, answers at one of
+// them; or the only mesh that lives, for as long as reports count, is one that this node has left.
 func (m *Machine) leaveOut(now time.Duration, reports map[string]core.Report) (why, ends error) {
 	m.alarm.why = nil
 	if m.own == "" {
@@ -217,7 +217,7 @@ func (m *Machine) taken() error {
 func (m *Machine) givesWay(own, other *core.Table) {
 	m.log(slog.LevelError, "this mesh gives way to another one of its name",
 		slog.String("mesh", fmt.Sprintf("%016x", own.Mesh)), slog.Any("entries", own.List()),
-		slog.String("other", fmt.Sprintf("%016x", other.Mesh)), slog.Any("its entries", other.List()))
+		slog.String("other", fmt.Sprintf("%016x", other.Mesh)), slog.Any("otherEntries", other.List()))
 }
 
 // Raise returns the revision above which the tables of all shards are to go on, because a later mesh gives way to

@@ -27,7 +27,7 @@ func (w *waiting) log(m *Machine, now time.Duration) {
 		w.since, w.next = now, now+2*time.Second
 	case now >= w.next:
 		w.next = now + 10*time.Second
-		text, attrs := "this node waits for its core", []slog.Attr{slog.String("for", w.why.Error()), slog.Duration("since", (now - w.since).Round(time.Millisecond))}
+		text, attrs := "this node waits for its core", []slog.Attr{slog.String("for", w.why.Error()), slog.Duration("waited", (now - w.since).Round(time.Millisecond))}
 		if m.Role() == AtEntry {
 			text = "the core waits"
 			var missing []string
