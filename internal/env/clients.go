@@ -84,11 +84,11 @@ type Holder interface {
 	Broken()
 	// Unlocking: a release is about to be sent, by Unlock or by the session's Close.
 	Unlocking()
-	// Succeeding: the Unlocking that comes is the end of what is done once, with success, and that is to be remembered for so long (P43).
+	// Succeeding: the Unlocking that follows ends the run of a Once with success, which is to be remembered for retention (P43).
 	Succeeding(retention time.Duration)
-	// Proclaimed: its value is the one with this sequence now, or a later one (P46).
+	// Proclaimed: the leadership's value is the one with this sequence now, or a later one (P46).
 	Proclaimed(sequence uint64)
-	// Downgrading: it is a reader's from now on, and that is about to be sent; Downgraded: the call is about to return (P47).
+	// Downgrading: the hold is a reader's from now on, and a Downgrade is about to be sent; Downgraded: the call is about to return (P47).
 	Downgrading()
 	Downgraded(err error)
 	// Unlocked: the Unlock is about to return.
@@ -96,6 +96,6 @@ type Holder interface {
 	// Extending: the fixed end is about to be moved to d from now; Extended: it was, or not.
 	Extending(d time.Duration)
 	Extended(d time.Duration, err error)
-	// Shared: so many handles share the hold now.
+	// Shared: handles is how many handles share the hold now.
 	Shared(handles int)
 }

@@ -42,8 +42,8 @@ type Inspected interface {
 	// Generations returns, by shard, in which generation it lives, as far as this node knows. Nil if it knows of no
 	// mesh.
 	Generations() []Generation
-	// Pending reports whether the node calls, or has accepted the value of a roll call, and does not know yet that one was
-	// decided.
+	// Pending reports whether the node calls, or has accepted the value of a roll call, and does not know yet that a roll
+	// call was decided.
 	Pending() bool
 	// Ready reports whether the node has arrived in its mesh, and does not leave it.
 	Ready() bool
@@ -117,8 +117,8 @@ type At struct {
 	Node       transport.ID // on which it lives
 }
 
-// Stepped: the table has taken in a command of a log entry, and tells this of it. The events must be read
-// at once.
+// Stepped: the table has taken in a command of a log entry. Told are the events of that: an observer must read them before it
+// returns.
 type Stepped struct {
 	Index   uint64 // of the entry
 	Command shard.Command

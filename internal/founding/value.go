@@ -33,7 +33,7 @@ type Params struct {
 	Rho      uint32        // the bound on clock rates, in 1/10000
 
 	Raise   time.Duration // MaxTTL is to be raised to this, once all nodes that may remember the mesh know of it; zero: it is not
-	Longest time.Duration // leases may last so long that were taken before MaxTTL was lowered; zero: they are over
+	Longest time.Duration // how long leases may last that were taken before MaxTTL was lowered; zero: those are over
 	Changed bool          // MaxTTL was changed by a command: what options say of it does not count in this mesh any more
 }
 

@@ -19,8 +19,8 @@ type Health struct {
 	NoMajority      []int // shards without a leader that this node has heard of
 	UnderReplicated []int // the other shards that do not have, in step, as many voters as the core's list allows
 
-	// Spare: every shard has a leader; and those of which there is a replica here have all their voters in step, which
-	// are connected, and none of them leaves.
+	// Spare: every shard has a leader; and of each shard with a replica on this node all voters are in step; and of the
+	// nodes that vote in any shard all are connected, and none leaves.
 	Spare bool
 
 	// QuietUntil is when the last quiet shard is expected to grant, by this node's clock; zero: none is

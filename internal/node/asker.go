@@ -27,7 +27,7 @@ type asker struct {
 	over   bool
 }
 
-// Ask asks the node at an address a question of an operator, which belongs to the mesh of that name; "" means any. Cfg
+// Ask asks the node at addr a question of an operator. The node must belong to the mesh of that name; "" means any. Cfg
 // says how to connect: TLS and Logger count. It returns the answer and who gave it. Errors: of the connection, for example a
 // *transport.RefusedError; of ctx, with what was waited for.
 func Ask(ctx context.Context, e env.Env, cfg transport.Config, mesh, addr string, q operator.Question) (operator.Answer, transport.Hello, error) {

@@ -21,7 +21,7 @@ type Sight struct {
 	Quiet  time.Duration // for how much longer the shard grants nothing
 }
 
-// Inspect returns what is known of a key, with at most so many elements of each list. ErrNoQuorum: its replicas have not answered
+// Inspect returns what is known of a key; most is how many elements each of its lists has at most. ErrNoQuorum: its replicas have not answered
 // for 2·E.
 func (s *Session) Inspect(ctx context.Context, key string, most int) (Sight, error) {
 	sh := ring.Shard(key, s.node.mesh.Load().params.Shards)

@@ -41,7 +41,7 @@ func (n *Node) operateOn(ctx context.Context, q operator.Question) (*operator.Si
 	return s.tell(ctx, q.Shard, look)
 }
 
-// tell returns what is known of a key, or some of the keys of a shard. Of one key it tells so much as fits into an answer.
+// tell returns what is known of a key, or some of the keys of a shard. Of one key it tells as much as fits into an answer.
 func (s *Session) tell(ctx context.Context, sh int, look shard.Inspection) (*operator.Sight, error) {
 	shards := s.node.Params().Shards
 	if look.List {

@@ -68,7 +68,7 @@ func Next(s *State) (a Action, done bool) {
 	}
 	// The successor removes the leader together with other voters. A leader does not remove itself: if it changed
 	// the voters without that, there would be one voter more than there should be, and itself among them; a majority
-	// of them might be of neither those of now nor the next, and a recovery of the shard would miss it (P32, C7).
+	// of these might be a majority neither of the present voters nor of the next ones, and a recovery of the shard would miss it (P32, C7).
 	if s.Goes {
 		return s.handOver(), false
 	}

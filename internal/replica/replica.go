@@ -607,7 +607,7 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) error {
 	rd := wire.NewReader(e.Data)
 	if v := rd.Uint(math.MaxUint64); rd.Err() == nil && v != entryVersion {
-		return fmt.Errorf("its form has version %d, which this node does not know: is the leader's release newer?", v)
+		return fmt.Errorf("its form has version %d, which this node does not know: the leader's release may be newer", v)
 	}
 	r.table.Enter(e.GetTerm(), time.Duration(rd.Uint(math.MaxInt64)))
 	r.batch.unblock()

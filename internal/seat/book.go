@@ -87,9 +87,9 @@ func (b *book) cover(list []string, now time.Duration) {
 	}
 }
 
-// cover makes sure that the book has the entries that this node dials, and no others: those of its own list
-// and of the mesh's; at no entry, or before it knows a mesh, also those of the meshes that nodes show which answer at entries of its own
-// list, or of the mesh that served last.
+// cover makes sure that the book has the entries that this node dials, and no others: those of its own list, and of its mesh. A node at
+// no entry, or that knows no mesh yet, also dials the entries of meshes which other nodes show: those that answer at its contact points,
+// or at entries of the mesh that served last. All dial the addresses of other meshes that are claimed.
 func (m *Machine) cover(now time.Duration) {
 	lists := [][]string{m.cfg.List, {m.own}}
 	list := func(t *core.Table) {
@@ -562,7 +562,7 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 	return all
 }
 
-// contested returns that several nodes answer at an entry, or another one than the one that lives and has its seat; or nil.
+// contested returns that several nodes answer at an entry; or that a node answers at it whose seat belongs to another node, which lives; or nil.
 func (m *Machine) contested(now time.Duration) (err error) {
 	for _, e := range m.book.entries {
 		err = cmp.Or(err, m.several(e, now), m.held(e, now))
@@ -595,7 +595,7 @@ func (m *Machine) counts(e entry, p *peer, now time.Duration) bool {
 }
 
 // former reports whether the node that answered at e before, as at its own entry, is connected still. If the one that
-// answers now proves that the other has ended, that is a connection which has not been missed yet.
+// answers now proves that the other has ended, former reports false: the end of that connection only has not been noticed yet.
 func (m *Machine) former(e entry) bool {
 	p := m.book.peers[e.former]
 	if n := m.book.peers[e.node]; n != nil && n.told.Entry == e.addr && n.told.Replaces == e.former {

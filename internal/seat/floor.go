@@ -24,7 +24,7 @@ const (
 
 // endow says what the tables of a shard's new generation begin with, which are empty: revisions above all
 // that are known, and a quiet time that outlasts every lease of the generation before (C5, C8). All is what others
-// know, where the shard is the one at position at. Revisions that clocks do not reach go up by step: by sameTime if those that tell
+// know; at is the index of the shard in it. Revisions that clocks do not reach go up by step: by sameTime if those that tell
 // know of each generation, as most of those with a seat do, and else by revisionJump.
 func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []floors, step uint64) {
 	known := max(before.Revision, m.Floor())

@@ -184,7 +184,7 @@ type Machine struct {
 	spare     []Away // room that is used again
 }
 
-// pace is how fast a Machine goes that is not idle. The first is drawn from half to all of it.
+// pace is how fast a Machine goes that is not idle. Contact and rest are upper limits: a time is drawn from half to all of them.
 type pace struct {
 	contact time.Duration // between two dials of an entry; between two times that a client is told unasked
 	fresh   time.Duration // for how long an entry counts as heard

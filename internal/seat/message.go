@@ -132,7 +132,7 @@ type (
 	confirm struct {
 		Promised core.Ballot // zero: none, but the sender has a seat in a generation that is over
 		Table    packed
-		Floor    uint64 // the sender's mesh gives way if all revisions of the other go above this one; zero: it need not raise them
+		Floor    uint64 // the sender's mesh gives way if all revisions of the other go above this one; zero: the other need not raise any
 	}
 	confirmed struct {
 		Promised  core.Ballot

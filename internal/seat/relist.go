@@ -19,8 +19,8 @@ import (
 // while every node that stays is heard, and can keep a list.
 type Relist struct{ From, To string } // entries, with blanks between them
 
-// Keep asks for a list to be kept where the next incarnation at this node's entry finds it, in place of the one that it
-// was asked for before. Once that is so, whatever else was asked for meanwhile, Kept is to be called.
+// Keep asks for a list to be kept where the next incarnation at this node's entry finds it, in place of the list of an earlier Keep.
+// Once this list is kept, Kept is to be called, whatever else was asked for meanwhile.
 type Keep struct{ List []string }
 
 func (Keep) isOutput() {}

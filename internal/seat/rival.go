@@ -14,7 +14,7 @@ import (
 )
 
 // listens is for how long a new mesh that is not on loopback grants nothing at least, whatever its MaxTTL is: an
-// earlier one that has one of its entries has reached for that by then, which takes 2 s, and the new one has given way (C10).
+// earlier mesh that has one of the same entries dials it within some 2 s, and by then the new mesh has given way (C10).
 const listens = 4 * time.Second
 
 // foreign reports whether t is of another mesh than this node's, or, to a node that has none yet, of one with
@@ -26,8 +26,8 @@ func (m *Machine) foreign(t *core.Table) bool {
 	return slices.ContainsFunc(t.List(), func(e string) bool { return !slices.Contains(m.cfg.List, e) })
 }
 
-// claim notes that a node tells of another mesh: one of the core, that it knows one; or the one at an entry, that it
-// was started with a list that has none of this one's entries.
+// claim notes that a node tells of another mesh: a node of the core shows that mesh; or the node at an entry shows that it was started
+// with a list that has none of this node's entries.
 func (m *Machine) claim(id transport.ID) {
 	if m.own != "" && !slices.Contains(m.book.claims, id) && len(m.claims(id)) > 0 {
 		m.book.claims = append(m.book.claims, id)

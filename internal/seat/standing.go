@@ -33,7 +33,7 @@ type Away struct {
 // Standing returns where the node stands: the same pointer as long as nothing has changed.
 func (m *Machine) Standing() *Standing { return m.standing }
 
-// Pending reports whether this node calls, or has accepted the value of a roll call, and does not know yet that one was decided.
+// Pending reports whether this node calls, or has accepted the value of a roll call, and does not know yet that a roll call was decided.
 func (m *Machine) Pending() bool {
 	_, calls := m.attempt.(*rollCall)
 	return calls || m.acceptor.Pending()

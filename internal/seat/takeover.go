@@ -10,8 +10,8 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// held returns an error if another node answers at e than the one that has its seat, and that one is connected with this
-// node, or with another node of the core that is heard, as that one says. Then nobody takes its place (C6).
+// held returns an error if another node answers at e than the one that has its seat, and the one with the seat is connected with this
+// node, or with another node of the core that is heard and says so. Then nobody takes its place (C6).
 func (m *Machine) held(e entry, now time.Duration) error {
 	t := m.acceptor.Table()
 	bearer := seated(t, e.addr)

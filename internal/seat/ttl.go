@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/mesh/internal/founding"
 )
 
-// SetMaxTTL is an operator's order: leases may last so long from now on (C5).
+// SetMaxTTL is an operator's order: MaxTTL is for how long leases may last from now on (C5).
 //
 // A lowering is carried out as soon as it is decided. A raise is noted first, and counts for quiet times; it is put in
 // force, by a second decision, by a node that has heard from all that are bound that they know of it, and have kept it in

@@ -93,9 +93,9 @@ func (m *Machine) vacate(now time.Duration) {
 	}
 }
 
-// missed returns an error if a generation may serve with a node that a roll call leaves out, since that one is connected with this
-// node, or with another one that is to answer, as that one says. Else two that cannot reach each other would call without each
-// other in turn.
+// missed returns an error if a generation may serve with nodes that a roll call leaves out: they are connected with this node, or with
+// one that is to answer the call, as that one says. Otherwise two nodes that cannot reach each other would call in turn, each without
+// the other.
 func (m *Machine) missed(c core.Call, reports map[string]core.Report) error {
 	for _, e := range m.book.entries {
 		t := reports[e.addr].Table

@@ -53,7 +53,7 @@ type Answer struct {
 }
 
 // stands reports whether an answer still holds after its confirmation. The guest may have ended meanwhile what it asks about; and the table
-// that has confirmed the answer may not be the one of which it tells.
+// that has confirmed the answer may not be the one of which the answer tells.
 func (g *guest) stands(q client.Request, a *Answer) bool {
 	if a.hold == nil {
 		return true

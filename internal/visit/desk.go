@@ -3,9 +3,8 @@
 // lockhttp is a Desk over HTTP.
 //
 // A Desk does not answer from memory alone. Another node may carry the guest by then, and the guest may have given back there what
-// this node remembers. So each answer consists of what the Desk knew before it asked the guest's home shard, and those
-// of the keys in question, whether its node carries the guest; and is given only if they have said so. Otherwise the Desk carries the
-// guest again, and begins anew.
+// this node remembers. So the Desk first gathers what it knows, then asks the guest's home shard, and the shards of the keys in question, whether
+// its node still carries the guest, and answers only if they say so. Otherwise it carries the guest again, and begins anew.
 package visit
 
 import (
