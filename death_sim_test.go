@@ -87,6 +87,34 @@ func TestDeathOracle(t *testing.T) {
 	}
 }
 
+// Promise: C6: a declaration is dropped once its node connects with the one that was told of it, and the operator hears that at once.
+func TestADeclarationIsDropped(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: 8})
+	defer w.Close()
+	nodes := five(t, w)
+	w.Net.PartitionOneWay([]string{"h1"}, []string{"h3"})
+	w.Net.PartitionOneWay([]string{"h3"}, []string{"h1"})
+	if err := w.Run(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	over := false
+	w.Host("h3").Go("declare", func(ctx context.Context) {
+		failed = nodes["h3"].DeclareDead(ctx, "h1")
+		over = true
+	})
+	if err := w.Run(4 * time.Second); err != nil || over {
+		t.Fatalf("it is connected with others, and DeclareDead = %v: %v", failed, err)
+	}
+	w.Net.Heal()
+	if err := w.RunUntil(func() bool { return over }, 4*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(failed, mesh.ErrAlive) || errors.Is(failed, context.DeadlineExceeded) {
+		t.Errorf("DeclareDead = %v, want ErrAlive alone", failed)
+	}
+}
+
 // Promise: C6: an operator says it by any node of the core, and hears why it cannot be said.
 func TestDeclareDead(t *testing.T) {
 	w := simulate.New(simulate.Options{Seed: 8})

@@ -317,8 +317,8 @@ func (n *Node) Close() error {
 // The entry is written as in the list of seeds. Call it on any node of the core. Errors:
 //
 //   - [ErrNoSeat]: this node has no seat in the core; [ErrInvalidOption]: the list has no such entry
-//   - [ErrAlive]: the node is still connected with a node of the core when ctx ends, or is this one. A connection
-//     with a machine that was switched off is missed after 5 to 8 s
+//   - [ErrAlive]: the node is still connected with a node of the core when ctx ends, or is this one; or it has connected with
+//     this one during the call. A connection with a machine that was switched off is missed after 5 to 8 s
 //   - [ErrNoQuorum]: no majority of the core has decided it when ctx ends, or would be left. The core may still decide it
 //   - [Node.Err], if this node ends
 //

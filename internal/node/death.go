@@ -29,7 +29,7 @@ func (n *Node) inquire(m env.Member) {
 // DeclareDead brings about the decision that the node with the seat of an entry has ended, on an operator's word (C6).
 // It returns nil once that is decided, if another node has the seat, or if none has. Errors: one that wraps ErrNoSeat or
 // ErrInvalidOption; ErrAlive or ErrNoQuorum, with the error of ctx if that has ended (15 s, if ctx has no deadline): then the
-// decision may still be made if it was under way; and the reason if the node ends meanwhile.
+// decision may still be made if it was under way; seat.ErrConnected; and the reason if the node ends meanwhile.
 func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 	var d seat.Died
 	return n.pursue(ctx, n.limit(ctx, declareWait), pursuit{
@@ -38,8 +38,10 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 			l.carryOutCore()
 			return err
 		},
-		outcome:  func(l *shardLoop) error { return l.core.seat.Undecided(d) },
-		pends:    func(err error) bool { return err != nil && !errors.Is(err, fault.ErrClosed) },
+		outcome: func(l *shardLoop) error { return l.core.seat.Undecided(d) },
+		pends: func(err error) bool {
+			return err != nil && !errors.Is(err, fault.ErrClosed) && !errors.Is(err, seat.ErrConnected)
+		},
 		withdraw: func(l *shardLoop) { l.core.seat.Withdraw(d) },
 	})
 }

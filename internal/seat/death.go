@@ -136,6 +136,9 @@ func attrsOf(d Died, node env.Member) []slog.Attr {
 	return []slog.Attr{slog.String("entry", d.Entry), slog.String("peer", node.Name), slog.String("id", d.Node.String())}
 }
 
+// ErrConnected is Undecided's error of a Died that this node has dropped: nothing comes of it any more.
+var ErrConnected = fmt.Errorf("%w: it was connected with this node meanwhile: the declaration is dropped", fault.ErrAlive)
+
 // Undecided returns why a Died has no effect yet, or nil if it has, or is about a node that has lost its seat.
 func (m *Machine) Undecided(d Died) error {
 	t := m.acceptor.Table()
@@ -143,7 +146,7 @@ func (m *Machine) Undecided(d Died) error {
 	case d.Node == 0 || d.over(t):
 		return nil
 	case !slices.Contains(m.changes, Change(d)):
-		return fmt.Errorf("%w: it was connected with this node meanwhile", fault.ErrAlive)
+		return ErrConnected
 	}
 	if err := m.silent(d.Node); err != nil {
 		return err
