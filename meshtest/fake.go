@@ -37,9 +37,9 @@ type hold struct {
 // Do implements [Locker]. Calls with the same key get it in the order in which they came. A call whose ctx ends first keeps no place.
 // The key goes to the next caller when fn returns, or panics, or has lost the lock.
 //
-// Errors are those of [mesh.Node.Do], in so far as they can occur, and wrap the same values: [mesh.ErrLost], [mesh.ErrInvalidKey],
-// [mesh.ErrInvalidOption] for a nil ctx or fn, [mesh.ErrSelfDeadlock] if ctx comes from a Do of the same key that holds it
-// still, or ctx.Err(). But none is a *[mesh.WaitError].
+// Errors are fn's error, and these of [mesh.Node.Do]: [mesh.ErrLost], [mesh.ErrInvalidKey],
+// [mesh.ErrInvalidOption] for a nil ctx or fn, [mesh.ErrSelfDeadlock] if ctx comes from a Do of this Fake that still holds the
+// same key, or ctx.Err(). For errors.Is they are the same values; but none is a *[mesh.WaitError].
 func (f *Fake) Do(ctx context.Context, key string, fn func(ctx context.Context) error) (err error) {
 	switch {
 	case ctx == nil:
@@ -76,9 +76,9 @@ func (f *Fake) Do(ctx context.Context, key string, fn func(ctx context.Context) 
 	return fn(held)
 }
 
-// Lose takes the lock from the holder of key, as a node does that was cut off for too long: the context of its function ends, with
-// [context.Cause] [mesh.ErrLost], and its Do will return an error that is ErrLost. Then the key goes to the next one that waits, whether
-// the function has returned or not. Lose reports whether key was held.
+// Lose takes the lock from the holder of key, as if its node had been cut off for too long: the context of the holder's function ends, with
+// the [context.Cause] [mesh.ErrLost], and its Do will return an error that is ErrLost. Then the next caller that waits gets the key, whether
+// that function has returned or not. Lose reports whether key was held.
 func (f *Fake) Lose(key string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,7 +122,7 @@ func (f *Fake) enter(key string, h *hold) {
 	close(h.granted)
 }
 
-// leave ends a hold, or a wait, unless Lose has done so: then it reports that.
+// leave ends a hold, or a wait. Lost: Lose has ended the hold before.
 func (f *Fake) leave(key string, h *hold) (lost bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

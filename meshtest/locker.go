@@ -12,13 +12,13 @@ import (
 //
 // A Locker shows no token, so fn cannot be fenced. Code that passes tokens on is tested with a [Fleet], or with [mesh.Solo].
 type Locker interface {
-	// Do calls fn while it holds key. Fn's context is derived from ctx and ends when the lock is lost, with
-	// [context.Cause] [mesh.ErrLost]. Do returns fn's error; or an error that is ErrLost if the lock was lost
-	// during fn; or, without a call of fn, why there was no lock: then it unwraps to ctx.Err() if ctx ended first.
+	// Do calls fn while it holds key. Fn's context is derived from ctx and also ends when the lock is lost, with the
+	// [context.Cause] [mesh.ErrLost]. Do returns fn's error. If the lock was lost during fn, Do's error is ErrLost, whatever
+	// fn returned. If there was no lock, fn was not called, and the error says why: it unwraps to ctx.Err() if ctx ended first.
 	Do(ctx context.Context, key string, fn func(ctx context.Context) error) error
 }
 
-// LockerOf returns a Locker by a node's own session, whose locks have the options: see [mesh.Node.Do].
+// LockerOf returns a Locker whose Do is [mesh.Node.Do] of node n with these options, without the lock for fn.
 func LockerOf(n *mesh.Node, opts ...mesh.LockOption) Locker { return locker{n, opts} }
 
 type locker struct {

@@ -25,9 +25,9 @@ const (
 // Mesh is a mesh of nodes in this process, which are connected over loopback. The nodes of its core have the indexes from 0
 // on, in the order of their entries in the list; those that [Mesh.Client] adds have the next ones.
 //
-// Its methods end the test with Fatal if they cannot do what they say, for example because there is no node of an index. So
-// call those that change something from the test's own goroutine, as Fatal wants it; Node and Seeds may be called
-// from any.
+// Its methods end the test with Fatal if they cannot do what they say, for example because there is no node with the index. Fatal
+// must be called from the test's own goroutine, so call these methods from there. Seeds, and Node with an index that
+// exists, may be called from any goroutine.
 type Mesh struct {
 	t       testing.TB
 	network *network
@@ -45,7 +45,7 @@ type place struct {
 	opts []mesh.Option
 	node *mesh.Node
 	dead bool // killed, and not restarted
-	ran  bool
+	ran  bool // a node has been started here
 }
 
 // Fleet founds a mesh with a core of n nodes, 1 to 64, and returns when every node is ready and every shard fully
@@ -66,7 +66,7 @@ func Fleet(t testing.TB, n int, opts ...mesh.Option) *Mesh {
 	return FleetOf(t, slices.Repeat([][]mesh.Option{opts}, n)...)
 }
 
-// FleetOf is Fleet with the options of each node: for names and zones, for example.
+// FleetOf is Fleet with options of its own for each node: a name and a zone, for example. There are as many nodes as lists of options.
 //
 //	meshtest.FleetOf(t,
 //		[]mesh.Option{mesh.WithName("ann"), mesh.WithZone("north")},
@@ -97,11 +97,11 @@ func FleetOf(t testing.TB, nodes ...[]mesh.Option) *Mesh {
 }
 
 // Seeds returns the list of the mesh: the addresses of its core. A node that the code under test starts itself may join with
-// it, with [mesh.WithClientOnly]. Such a node is not one of the Mesh: Kill and Isolate work on the nodes that it is connected with,
-// and the test must close it.
+// it, with [mesh.WithClientOnly]. The Mesh does not know such a node: it has no index, so it cannot be killed or isolated itself.
+// It does notice what happens to the nodes of the core. The test must close it.
 func (m *Mesh) Seeds() []string { return slices.Clone(m.seeds) }
 
-// Node returns the node of an index. After Restart it is another one. A node that was killed is closed.
+// Node returns the present node of an index: after Restart, the new one; after Kill, the old one, which is closed.
 func (m *Mesh) Node(i int) *mesh.Node {
 	m.t.Helper()
 	m.place("Node", i)
@@ -111,7 +111,7 @@ func (m *Mesh) Node(i int) *mesh.Node {
 }
 
 // Client adds a client of the core, waits until it is ready, and returns its index. Without [mesh.WithName] it is called
-// "client-" and the index. Kill, Restart and Isolate are for clients, too.
+// "client-" and the index. Kill, Restart and Isolate take the index of a client, too.
 func (m *Mesh) Client(opts ...mesh.Option) (i int) {
 	m.t.Helper()
 	i = len(m.places)
@@ -128,9 +128,9 @@ func (m *Mesh) Client(opts ...mesh.Option) (i int) {
 	return i
 }
 
-// Kill ends a node as SIGKILL ends a process: at once and without a word. The others find that nothing listens at its entry any
-// more; if it is cut off, they hear nothing. The contexts of its locks end, since its callers live on here, and the keys are free when
-// the leases end. The test fails if the node does not run, for example because it was killed before.
+// Kill ends a node as SIGKILL ends a process: at once and without a word. Its connections break, and nothing listens at its entry any
+// more; if it is cut off, the others notice nothing. Unlike those of a killed process, its callers live on in the test: the contexts of its
+// locks end. The keys are free when the leases end. The test fails if the node does not run, for example because it was killed before.
 func (m *Mesh) Kill(i int) {
 	m.t.Helper()
 	p := m.running("Kill", i)
@@ -141,9 +141,9 @@ func (m *Mesh) Kill(i int) {
 // Restart starts nodes anew, with their options and addresses and with empty memory, and returns when they are ready. One that
 // runs is killed first; for an orderly restart, call its Leave before.
 //
-// Where the core has lost a majority at once it waits for every entry (see [mesh.Join]): restart all nodes that are
-// down in one call. Then free keys wait for the quiet time, 2 % more than [mesh.WithMaxTTL]. The test fails if a node is cut off, or is
-// not ready within 30 s.
+// A core that has lost a majority at once goes on only when every entry answers: restart all nodes that are
+// down in one call. Then free keys wait for the quiet time, 2 % more than [mesh.WithMaxTTL]. The test fails if a node is cut off or listed
+// twice, or is not ready within 30 s.
 func (m *Mesh) Restart(nodes ...int) {
 	m.t.Helper()
 	for at, i := range nodes {
@@ -166,9 +166,9 @@ func (m *Mesh) Restart(nodes ...int) {
 }
 
 // Isolate cuts a node off from all others, as if its network cable were pulled: no connection breaks at once, but nothing
-// arrives any more, in either direction. The others miss it after 5 to 8 s, and its shards have new leaders after one to two. The
-// node itself runs on, so locks that it holds are lost when their leases end. The test fails if the node does not run, or is
-// cut off already.
+// arrives any more, in either direction. The others count it as gone after 5 to 8 s; shards that it led have new leaders after 1 to 2 s.
+// The node itself runs on, but cannot renew: the locks that it holds are lost when their leases end. The test fails if the node does not
+// run, or is cut off already.
 func (m *Mesh) Isolate(i int) {
 	m.t.Helper()
 	p := m.running("Isolate", i)
@@ -178,8 +178,8 @@ func (m *Mesh) Isolate(i int) {
 	p.host.isolate()
 }
 
-// Heal ends what Isolate did, for all nodes, and returns at once. Nodes that have missed each other are connected again within
-// 5 s: see WaitHealthy. If no node is cut off, Heal does nothing.
+// Heal ends what Isolate did, for all nodes, and returns at once. Nodes that have lost their connection are connected again within
+// 5 s; WaitHealthy waits for it. If no node is cut off, Heal does nothing.
 func (m *Mesh) Heal() { m.network.heal() }
 
 // WaitHealthy waits until each node that runs is ready, and knows that every shard is fully replicated: see
@@ -253,7 +253,7 @@ func meshName(test string) string {
 	return test
 }
 
-// goal is what a node is waited for to be.
+// goal is a state of a node that await waits for; text completes "node 0 is not …".
 type goal struct {
 	text string
 	wait func(n *mesh.Node, ctx context.Context) error
@@ -273,13 +273,13 @@ func (m *Mesh) await(call string, nodes []int, goals ...goal) {
 		for _, i := range nodes {
 			p := m.places[i]
 			if err := g.wait(p.node, ctx); err != nil {
-				m.t.Fatalf("meshtest: %s: node %d (%s) is not %s: %v; of the mesh, %s", call, i, p.name, g.text, err, m.state())
+				m.t.Fatalf("meshtest: %s: node %d (%s) is not %s: %v; the nodes of the mesh: %s", call, i, p.name, g.text, err, m.state())
 			}
 		}
 	}
 }
 
-// state says which nodes run.
+// state says of each node whether it runs.
 func (m *Mesh) state() string {
 	var all []string
 	for i, p := range m.places {

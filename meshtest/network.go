@@ -13,14 +13,14 @@ import (
 
 // network is what lies between the nodes of one mesh: TCP over loopback, from which single hosts can be cut off. A host
 // that is cut off reaches itself alone. Nothing breaks at once: as with a cable that was pulled, dials get no answer, and
-// bytes of connections that stand wait in a buffer, until the cable is back or one end gives up.
+// bytes on open connections wait in a buffer, until the cable is back or one end gives up.
 type network struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed, and replaced, when something changes that a call may wait for
-	hosts   map[string]*host
-	inward  map[string]bool // addresses from which hosts dialled themselves
-	held    map[net.Conn]bool
-	gates   sync.WaitGroup
+	changed chan struct{}     // closed, and replaced, when something changes that a call may wait for
+	hosts   map[string]*host  // by host.addr
+	inward  map[string]bool   // local addresses of connections that a host dialled to itself
+	held    map[net.Conn]bool // to be closed by release: during a cut their peers must not notice the end
+	gates   sync.WaitGroup    // the goroutines of admit
 }
 
 func newNetwork() *network {
@@ -30,13 +30,13 @@ func newNetwork() *network {
 	}
 }
 
-// announce wakes what waits for a change. The caller holds the mutex.
+// announce wakes the calls that wait for a change. The caller holds the mutex.
 func (n *network) announce() {
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
 
-// heal connects all hosts again. What was closed meanwhile is closed for its peers, too.
+// heal connects all hosts again. The peers now see the end of connections that were closed during the cut.
 func (n *network) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,7 +47,7 @@ func (n *network) heal() {
 	n.announce()
 }
 
-// release closes the connections whose end did not pass a cut. The caller holds the mutex.
+// release closes the sockets of held, so that the peers see the end of these connections. The caller holds the mutex.
 func (n *network) release() {
 	for c := range n.held {
 		_ = c.Close()
@@ -55,7 +55,7 @@ func (n *network) release() {
 	clear(n.held)
 }
 
-// close frees all ports. The nodes have ended.
+// close frees all ports. The caller has closed all nodes before.
 func (n *network) close() {
 	n.mu.Lock()
 	n.release()
@@ -68,17 +68,17 @@ func (n *network) close() {
 	n.gates.Wait()
 }
 
-// host implements transport.Sockets for the nodes of one place in the mesh, of which one runs at a time. The port is kept
-// while none does: another mesh must not get it, since the nodes of this one go on dialling it.
+// host implements transport.Sockets for one place in the mesh, where one node after the other runs. It keeps its port open while
+// no node runs: another mesh must not get the port, since the nodes of this one go on dialling it.
 type host struct {
 	network  *network
-	addr     string       // host:port; of a client, a name
+	addr     string       // host:port; of a client, its name
 	gate     net.Listener // of the port; nil: a client
 	listener *listener    // of the node that runs; nil: none does
-	cut      bool
+	cut      bool         // the host is cut off
 }
 
-// newHost returns a host with a port that the system has chosen, or without one.
+// newHost returns a host: with port, one at a port that the system chooses; else one of a client, with this name and no port.
 func (n *network) newHost(name string, port bool) (*host, error) {
 	h := &host{network: n, addr: name}
 	if port {
@@ -95,7 +95,8 @@ func (n *network) newHost(name string, port bool) (*host, error) {
 	return h, nil
 }
 
-// admit passes connections on to the node that runs. It ends when the gate is closed.
+// admit passes the connections that the gate accepts on to the node that runs. If none runs, it resets them; or holds them, if the host is
+// cut off. It ends when the gate is closed.
 func (h *host) admit() {
 	for {
 		raw, err := h.gate.Accept()
@@ -161,7 +162,7 @@ func (h *host) Listen(addr string) (net.Listener, error) {
 	return h.listener, nil
 }
 
-// Dial implements transport.Sockets.
+// Dial implements transport.Sockets. While a cut is between the two hosts it waits; where no node runs, it is refused.
 func (h *host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	n := h.network
 	failed := func(err error) (net.Conn, error) { return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err} }
@@ -185,7 +186,7 @@ func (h *host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 }
 
-// connect dials without looking at cuts.
+// connect dials without looking at cuts. To is the dialled host; nil: one outside the mesh.
 func (h *host) connect(ctx context.Context, to *host, addr string) (net.Conn, error) {
 	dialer := net.Dialer{KeepAlive: -1}
 	raw, err := dialer.DialContext(ctx, "tcp", addr)
@@ -234,13 +235,13 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// conn is one end of a connection. While its host is cut off it passes nothing on, in either direction.
+// conn is one end of a connection. While its host is cut off it passes nothing on, in either direction, unless both ends are on that host.
 type conn struct {
 	net.Conn
 	host *host
 
 	reading sync.Mutex // one Read at a time
-	early   []byte     // read while the host was cut off: it arrives later
+	early   []byte     // bytes that came while the host was cut off; Read returns them after the heal
 
 	// Under the network's mutex:
 	inward  bool // both ends are on this host
@@ -249,7 +250,7 @@ type conn struct {
 	writeBy time.Time
 }
 
-// cut reports whether nothing passes. The caller holds the network's mutex.
+// cut reports whether a cut keeps bytes from passing. The caller holds the network's mutex.
 func (c *conn) cut() bool {
 	if c.host.cut && !c.inward && c.host.network.inward[c.RemoteAddr().String()] {
 		c.inward = true
@@ -257,7 +258,8 @@ func (c *conn) cut() bool {
 	return c.host.cut && !c.inward
 }
 
-// await waits until something can pass, or until a time. The time may change meanwhile.
+// await waits until bytes can pass, and returns nil; net.ErrClosed if c is closed, os.ErrDeadlineExceeded at the time *by. That may be
+// set anew meanwhile; zero: no deadline.
 func (c *conn) await(by *time.Time) error {
 	n := c.host.network
 	for {
@@ -305,7 +307,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		if !cut {
 			return got, err
 		}
-		c.early = append(c.early, b[:got]...) // an error comes again
+		c.early = append(c.early, b[:got]...) // err is dropped: the next Read of the socket returns it again
 	}
 }
 
@@ -317,7 +319,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// CloseWrite ends what this end sends, as that of a *net.TCPConn does.
+// CloseWrite ends what this end sends, as that of a *net.TCPConn does. During a cut it does nothing.
 func (c *conn) CloseWrite() error {
 	n := c.host.network
 	n.mu.Lock()
@@ -325,12 +327,12 @@ func (c *conn) CloseWrite() error {
 	n.mu.Unlock()
 	half, is := c.Conn.(interface{ CloseWrite() error })
 	if cut || !is {
-		return nil // Close says it
+		return nil // the peer learns of the end by Close
 	}
 	return half.CloseWrite()
 }
 
-// Close implements net.Conn. The peer of a host that is cut off does not learn of it.
+// Close implements net.Conn. If the host is cut off, the peer learns of it after the heal.
 func (c *conn) Close() error {
 	n := c.host.network
 	n.mu.Lock()
@@ -344,7 +346,7 @@ func (c *conn) Close() error {
 	n.announce()
 	if cut {
 		n.held[c.Conn] = true
-		return c.Conn.SetDeadline(time.Now()) // ends calls under way
+		return c.Conn.SetDeadline(time.Now()) // ends reads and writes of this end that are under way
 	}
 	return c.Conn.Close()
 }
@@ -362,6 +364,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.set(&c.writeBy, t, c.Conn.SetWriteDeadline)
 }
 
+// set notes a deadline for await, and passes it on to the socket.
 func (c *conn) set(by *time.Time, t time.Time, pass func(time.Time) error) error {
 	n := c.host.network
 	n.mu.Lock()
