@@ -25,10 +25,11 @@ func (s *Session) Barrier(name string, members int) *Barrier {
 	return &Barrier{newAssembly(name, members, s.itself)}
 }
 
-// Enter waits until n members have entered, and all have left that were let through before, and then lets all n through together.
-// Of more the first n are let through, and the others wait for the next round. A caller that gives up before has not entered. A
+// Enter waits for the next round of the barrier, and returns when it is inside. A round begins when as many calls wait as the barrier has
+// members, and everybody has left the round before. It lets the members through together, those that have waited longest; other calls wait
+// for another round. A caller that gives up while it waits has not entered. A
 // member is inside until [Passage.Leave], or until its session ends: a member that is lost has left. Every call is a member of its
-// own. After the barrier's shard has lost its majority those that live are inside as before. Errors:
+// own. After the barrier's shard has lost its majority, members that live are inside as before. Errors:
 //
 //   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum if the barrier's replicas have not
 //     answered for 2 s
@@ -81,6 +82,6 @@ func (p *Passage) Lost() <-chan struct{} { return p.of().Lost() }
 // Leave.
 func (p *Passage) Err() error { return p.of().Err() }
 
-// Leave says that the member has left. Its context ends first. Once all have left, the next round may begin. It returns what
-// [Lock.Unlock] returns.
+// Leave says that the member has left. The passage's context ends first. Once all have left, the next round may begin. Leave returns
+// what [Lock.Unlock] returns.
 func (p *Passage) Leave(ctx context.Context) error { return p.of().Unlock(ctx) }

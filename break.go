@@ -23,23 +23,25 @@ func Because(reason string) BreakOption {
 	}
 }
 
-// Break ends what holds a key under a token, by an operator's word: a lock, permits, an operation, a leadership, or a passage of a barrier. [Node.Inspect]
-// tells the tokens. A holder that hangs keeps its key for as long as its node lives; Break takes it away, and not from others: another hold of the
-// same session goes on, and so does the session.
+// Break ends the grant that holds a key under a token, by an operator's word: a lock, permits, an operation, a leadership, or a passage of a
+// barrier. [Node.Inspect] tells the tokens. A holder that hangs keeps its key for as long as its node lives; Break takes the key away from
+// that holder, and nothing else: other grants of its session go on, and so does the session.
 //
-// The holder hears of it with the next renewal of its lease, within a third of its TTL: its contexts end with the cause [ErrBroken], and its Err and
-// Unlock return that. It is an [ErrLost], too. The key is free when the holder calls Unlock (or End, Resign, Leave), as its code has stopped by then;
-// or, if it does not, or is not heard, when the shard's leader has waited for the TTL of its session since it applied the Break. A new leader of the
-// shard waits for the whole TTL once more. By then nobody believes in the lock: nobody else gets it before. A lock with [MaxHold] cannot be extended
-// any more, and its holder is told once a second; if it is not heard, the lock lasts to its end. A caller over HTTP is told with its next request,
-// and given no lease until it has given the lock back, or its lease is over.
+// The holder hears of it with the next renewal of its lease, within a third of its TTL: the contexts of the grant end with the cause
+// [ErrBroken], and its Err and Unlock return that. ErrBroken is an [ErrLost], too. The key is free when the holder calls Unlock (or End,
+// Resign, Leave), as its code has stopped by then. If it does not, or is cut off, the key is free when the shard's leader has waited for the
+// TTL of the holder's session since it applied the Break; a new leader of the shard waits for the whole TTL once more. By then the holder
+// does not believe in its grant any more, and nobody else gets the key before. A lock with [MaxHold] cannot be extended
+// any more, and its holder is told once a second; if the holder is cut off, the lock lasts to its end. A caller over HTTP is told with its
+// next request, and given no lease until it has given the lock back, or its lease is over.
 //
-// Break returns nil when nobody holds the key under this token any more. It names one grant, so it never breaks a later one. It may be called again: nothing
-// begins anew. If the shard loses its majority meanwhile and begins again, Break goes on once it is known there who holds the key. Errors:
+// Break returns nil when nobody holds the key under this token any more. The token names one grant, so Break never breaks a later one. Break
+// may be called again for the same token: the wait does not begin anew. If the shard loses its majority meanwhile and begins again, Break goes
+// on once it is known there who holds the key. Errors:
 //
-//   - [ErrNotHeld] if nobody holds the key under this token; a token of who waits, or of the use of a resource, is none
-//   - ErrUnconfirmed, with ctx.Err(), if ctx ends first: the grant may be broken, and is free later. With ErrQuiet as well if the shard grants nothing yet
-//     (see [WithMaxTTL]), and nobody has reported such a hold to it so far
+//   - [ErrNotHeld] if nobody holds the key under this token; the use of a resource has a token, but does not hold the key
+//   - ErrUnconfirmed, with ctx.Err(), if ctx ends first: the grant may be broken, and the key free later. With ErrQuiet as well if the shard
+//     grants nothing yet (see [WithMaxTTL]), and nobody has reported such a grant to it so far
 //   - [ErrTooManyBroken] if 64 other grants of that session are broken, and its node has not given them back
 //   - ctx.Err() if ctx has ended already; ErrClosed, ErrInvalidKey, ErrInvalidOption
 //

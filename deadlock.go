@@ -13,29 +13,30 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// ErrDeadlock: the call waited in a circle of calls, anywhere in the mesh, each of which waits for a lock that the next one's context holds.
-// See [DetectDeadlock] and [DeadlockError].
+// ErrDeadlock: the call waited in a circle of calls, anywhere in the mesh: each of them waits for a lock from which the next one's context
+// comes. See [DetectDeadlock] and [DeadlockError].
 var ErrDeadlock = fault.ErrDeadlock
 
 // DetectDeadlock makes a call that waits look for a deadlock: a circle of calls that wait for each other, on any nodes. A call waits for another
-// one if that one's context comes from a lock of the key ([Lock.Context], [Lock.WithContext], [Node.Do]): a lock counts as needed by all that
-// waits in its context. In a circle one of the calls with this option gives up: the one whose context
-// holds the highest token, which across shards need not be the latest. It returns a *[WaitError] that unwraps to a *[DeadlockError] and to
-// ErrDeadlock. What its context holds is still held, and in the others' way: unlock it, and begin again.
+// one if that one's context comes from a lock of the key ([Lock.Context], [Lock.WithContext], [Node.Do]): a lock is taken to be held until the
+// calls that wait in its context have their result. In a circle one of the calls with this option gives up: the one whose context
+// comes from the lock with the highest token, which across shards need not be the latest. It returns a *[WaitError] that unwraps to a
+// *[DeadlockError] and to ErrDeadlock. The locks that its context comes from are still held, and in the others' way: unlock them, and begin again.
 //
-// Only a call whose context comes from a lock looks, for nobody waits for another one: after a second, and then less and less
-// often, at least every ten seconds. Each look asks the leaders of all shards. A circle counts only if it was there at one moment, with all its
-// locks and waits, and once all its nodes were heard of since. So a call that is merely late, or that a cut or a crash holds up, is no
-// deadlock; and a circle is found after some ten seconds, and a third of the longest of its sessions' TTLs ([WithLeaseTTL]). A lease that runs
-// out, a context that ends, or the end of a lock with [MaxHold] might have ended it as well.
+// Only a call whose context comes from a lock looks: nobody waits for a call without one, so that is in no circle. It looks after a second, and
+// then less and less often, at least every ten seconds. Each look asks the leaders of all shards. A circle counts only if all its
+// locks and waits were there at one moment, and if the mesh has heard from all its sessions since. So a call that is merely late, or that a cut
+// or a crash holds up, is no deadlock. A circle is found some ten seconds, and a third of the longest of its sessions' TTLs ([WithLeaseTTL]),
+// after it has formed. A lease that runs out, a context that ends, or the end of a lock with [MaxHold] may end a circle before.
 //
 // Every call that waits in the context of a lock, an operation, a leadership or a passage is seen, with or without this option. So one call with it
-// is enough to break a circle. [Node.LockAll] holds the locks that it has so far. These circles are not seen:
+// is enough to break a circle. A [Node.LockAll] that waits counts as holding the keys that it has so far. These circles are not seen:
 //
-//   - over a caller that holds a lock and waits with a context that does not come from that
-//   - over more than 16 locks of one context, the innermost, or 64 holders of one key, or over more than 256 calls or 16 calls in a row
-//   - over a caller over HTTP, or anything outside the mesh
-//   - while a shard that it leads through has no majority
+//   - one with a caller that holds a lock and waits with a context that does not come from that lock
+//   - one that needs more than the innermost 16 locks of a context, more than the first 64 holders of a key, more than 256 calls, or more
+//     than 16 steps from one call to the next
+//   - one with a caller over HTTP, or anything outside the mesh
+//   - one with a key whose shard has no majority
 //
 // A call of TryLock and its like does not wait, and a call that enters its context's lock ([Reentrant]) does not either: there the
 // option has no effect.
@@ -77,7 +78,7 @@ func (e *DeadlockError) Error() string {
 // Is reports whether target is ErrDeadlock.
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-// deadlockOf returns err, or what it says of a circle.
+// deadlockOf returns err; if that tells of a circle, the *DeadlockError for it.
 func deadlockOf(err error) error {
 	var d *client.Deadlock
 	if !errors.As(err, &d) {

@@ -8,8 +8,8 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 )
 
-// Downgrade makes a writer's lock, of Lock or TryLock, a reader's, and returns that: other readers get in, and no writer has had the key in
-// between. L ends at once, before anything is sent: its contexts end, and its Err and Unlock return ErrClosed. The lock that is returned
+// Downgrade turns a writer's lock, of Lock or TryLock, into a reader's lock, which it returns. Other readers get in, and no writer has had the
+// key in between. L ends at once, before anything is sent: its contexts end, and its Err and Unlock return ErrClosed. The reader's lock
 // has the same token and the same lease, and [MaxHold] ends it when it would have ended l. Nothing upgrades it again.
 //
 // The request is repeated until it is confirmed or the lease has ended, also after Downgrade has returned, as a release is. Ctx

@@ -30,8 +30,8 @@ type Election struct {
 	session func(context.Context) (*Session, error)
 }
 
-// Election returns the election of this name, 1 to 1024 bytes, any bytes. Its leaderships belong to the node's own session. A
-// name that is not valid is an error of every call.
+// Election returns the election of this name, 1 to 1024 bytes, any bytes. Its leaderships belong to the node's own session. If the
+// name is not valid, every call of the election returns ErrInvalidKey.
 func (n *Node) Election(name string) *Election {
 	return &Election{name: name, err: checkKey(name), session: func(ctx context.Context) (*Session, error) {
 		if s := n.session(); s != nil {
@@ -78,9 +78,9 @@ func checkValue(value []byte) error {
 	return nil
 }
 
-// Campaign waits until its caller leads, and returns the leadership, which is to be resigned. Value is what others see of
-// the leader. Each call is a candidate of its own, also beside others of its node. On an error nothing is led and no place in
-// the queue is kept:
+// Campaign waits until its caller leads, and returns the leadership; call Resign when done. Value is what others see of
+// the leader, 0 to 4096 bytes. Each call is a candidate of its own, also beside other calls on its node. On an error nothing is led and no
+// place in the queue is kept:
 //
 //   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum if the election's replicas have
 //     not answered for 2 s
@@ -109,9 +109,9 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Leadership, err
 
 // Lead campaigns, and calls fn while it leads. Fn's context is derived from ctx, and also ends with the leadership, and when the
 // node begins to leave: see [Node.Leave]. When fn returns, Lead resigns and returns fn's error, joined with that of [Leadership.Resign]. But if
-// the leadership was lost, whatever fn returned, Lead campaigns again with the same value once fn has returned. It resigns
+// the leadership was lost or broken, Lead drops fn's error, and campaigns again with the same value once fn has returned. It resigns
 // also if fn panics. Other errors are those of Campaign: so Lead ends with ctx, with the node and, in a session of NewSession, with
-// that.
+// the session.
 func (e *Election) Lead(ctx context.Context, value []byte, fn func(context.Context, *Leadership) error) error {
 	if fn == nil {
 		return invalid("the function", "nil", "a function")
@@ -146,8 +146,8 @@ func (l *Leadership) lead(ctx context.Context, fn func(context.Context, *Leaders
 }
 
 // Leader returns the leader, as a majority of the election's replicas confirms it after the call. It takes nothing. Errors: [ErrNoLeader] if
-// nobody leads; [ErrQuiet] if the shard does not know yet, as it has begun again; ErrNoQuorum if no majority answers for 2 s; ctx.Err() if
-// ctx ends first; ErrClosed, ErrLost, ErrInvalidKey, ErrInvalidOption.
+// nobody leads; [ErrQuiet] if the shard does not know yet, because it is quiet (see [WithMaxTTL]); ErrNoQuorum if no majority answers for
+// 2 s; ctx.Err() if ctx ends first; ErrClosed, ErrLost, ErrInvalidKey, ErrInvalidOption.
 func (e *Election) Leader(ctx context.Context) (LeaderState, error) {
 	s, err := e.check(ctx)
 	if err != nil {
@@ -172,8 +172,8 @@ func (e *Election) Leader(ctx context.Context) (LeaderState, error) {
 // misses states, and gets the latest; the last one is never missed. Tokens never go back, nor do sequences of one token.
 //
 // The first state comes when it is confirmed. A state is Unknown if nothing was confirmed for the lease TTL of the node ([WithLeaseTTL]), or
-// while the shard, having begun again, does not know it. A message that is lost delays a state by up to a third of that TTL. If the name is not valid or ctx is nil, there is none:
-// Leader says why.
+// while the shard is quiet and does not know who leads. A message that is lost delays a state by up to a third of that TTL. If the name is
+// not valid or ctx is nil, the loop ends at once: Leader returns the error.
 func (e *Election) Observe(ctx context.Context) iter.Seq[LeaderState] {
 	return func(yield func(LeaderState) bool) {
 		s, err := e.check(ctx)
@@ -191,9 +191,9 @@ func (e *Election) Observe(ctx context.Context) iter.Seq[LeaderState] {
 	}
 }
 
-// LeaderState is what is known of an election's leader. With a Token there is one; with neither a Token nor Unknown there is none.
+// LeaderState is what is known of an election's leader. If Token is not zero, somebody leads; if it is zero, nobody does, unless Unknown is set.
 type LeaderState struct {
-	Unknown  bool   // nobody can say now who leads
+	Unknown  bool   // it is not known now who leads
 	Token    uint64 // the leader's fencing token
 	Sequence uint64 // how many values the leader has proclaimed, as far as they are shown
 	Value    []byte // the latest of them, or the one that it campaigned with
@@ -236,7 +236,7 @@ func (l *Leadership) Err() error { return l.of().Err() }
 // begin wins: an earlier value never overwrites a later one, however late it arrives. It returns
 //
 //   - nil if a majority has taken this value, or a later one of this leadership
-//   - ErrLost or ErrClosed if the leadership had ended before; or ends meanwhile, then the value may have been shown
+//   - ErrLost, ErrBroken or ErrClosed if the leadership had ended before; or if it ends meanwhile: then others may have seen the value
 //   - ctx.Err() if ctx ends first; then the value may be shown, until another one is proclaimed
 //   - ErrInvalidOption
 func (l *Leadership) Proclaim(ctx context.Context, value []byte) error {
@@ -255,5 +255,5 @@ func (l *Leadership) Proclaim(ctx context.Context, value []byte) error {
 	return l.lock.grant.hold.Proclaim(ctx, slices.Clone(value))
 }
 
-// Resign ends the leadership. Its contexts end first; then the next candidate leads. It returns what [Lock.Unlock] returns.
+// Resign ends the leadership. Its contexts end first; then the next candidate leads. Resign returns what [Lock.Unlock] returns.
 func (l *Leadership) Resign(ctx context.Context) error { return l.of().Unlock(ctx) }

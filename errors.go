@@ -21,15 +21,15 @@ var (
 	ErrForeignMesh = fault.ErrForeignMesh
 	// ErrNameTaken: a living node of the mesh already has the name.
 	ErrNameTaken = fault.ErrNameTaken
-	// ErrEntryTaken: another node answers at the entry of the list that this node has found to be its own.
+	// ErrEntryTaken: another node answers at the entry that this node has found to be its own.
 	ErrEntryTaken = fault.ErrEntryTaken
 	// ErrCoreDiffers: a node at an entry of this node's list belongs to another mesh of the same name, which serves, and whose list
 	// shares no entry with this node's. The text names both lists.
 	ErrCoreDiffers = fault.ErrCoreDiffers
 )
 
-// ErrNotFounded: the node cannot serve yet: its mesh is not founded, or it has not joined it. The text says
-// what it waits for. Nothing was sent, and the next call on a node of [Start] may succeed.
+// ErrNotFounded: the node cannot serve yet: its mesh is not founded, or the node has not joined it. The text says
+// what the node waits for. Nothing was sent, and the next call on a node of [Start] may succeed.
 var ErrNotFounded = fault.ErrNotFounded
 
 // Errors of operators' calls, for errors.Is; ErrNoQuorum is one as well. After ErrAlive, ErrChanged, ErrUnfinished and ErrNoQuorum
@@ -41,7 +41,7 @@ var (
 	ErrAlive = fault.ErrAlive
 	// ErrUnchanged: the list of the core cannot be changed in this way: see [Node.ChangeCore].
 	ErrUnchanged = fault.ErrUnchanged
-	// ErrUnfinished: the list of the core has not changed in time, or not all nodes keep it yet. The core may still go on with it.
+	// ErrUnfinished: the list of the core has not changed in time, or not all nodes have saved it yet. The core may still go on with it.
 	ErrUnfinished = fault.ErrUnfinished
 	// ErrNotQuiet: no shard is quiet, so there is no quiet time to end.
 	ErrNotQuiet = fault.ErrNotQuiet
@@ -58,7 +58,8 @@ var (
 	// mesh was founded with. The text names it, its value and its range.
 	ErrInvalidOption = fault.ErrInvalidOption
 	// ErrSelfDeadlock: the context comes from a lock, an operation, a leadership or a passage of the same key and session, so the
-	// call would wait for its own caller; or, of LockAll, of a key that is not before all of its own. See [Reentrant].
+	// call would wait for its own caller. LockAll also returns it if the key of that one is not before all keys that LockAll asks for.
+	// See [Reentrant].
 	ErrSelfDeadlock = errors.New("mesh: the context holds the key already")
 	// ErrUpgrade: the context comes from a lock of the same key and session that holds
 	// less than the call requests: a write lock inside a read lock, for example.
@@ -69,9 +70,9 @@ var (
 var (
 	// ErrLocked: TryLock and its like would have had to wait for other callers.
 	ErrLocked = fault.ErrLocked
-	// ErrQuiet: TryLock and its like, Resize, Break or Election.Leader asked a shard that grants nothing yet, because holders of
-	// locks of an earlier mesh, or of the shard before it lost its majority, may still believe that they
-	// hold them. It is not ErrLocked: nobody need hold the key or wait for it. See [WithMaxTTL].
+	// ErrQuiet: TryLock and its like, Resize, Break or Election.Leader asked a shard that grants nothing yet: some callers may still
+	// believe in locks that an earlier mesh granted, or the shard itself before it lost its majority. It is not ErrLocked: perhaps nobody
+	// holds the key or waits for it. See [WithMaxTTL].
 	ErrQuiet = fault.ErrQuiet
 	// ErrNoLeader: nobody leads the election: see [Election.Leader].
 	ErrNoLeader = fault.ErrNoLeader
@@ -79,8 +80,8 @@ var (
 	ErrInUse = fault.ErrInUse
 	// ErrFailed: [Node.Once] has failed as often as [Attempts] allows.
 	ErrFailed = fault.ErrFailed
-	// ErrCapacityMismatch: the key is in use as something else: as a lock, a semaphore, a resource, an election, a latch, a barrier or
-	// for Once instead of another of these; or as a semaphore, a latch or a barrier with another capacity or number. Also if
+	// ErrCapacityMismatch: the key is in use as something else than the call takes it for (a lock, a semaphore, a resource, an election, a
+	// latch, a barrier, or for Once); or as a semaphore, a latch or a barrier with another capacity or number. Also if
 	// more permits are wanted than a semaphore has by now: see [Node.Resize].
 	ErrCapacityMismatch = fault.ErrCapacity
 	// ErrTooManyWaiters: 65,536 requests already wait for the key, or the resource has as many uses.
@@ -94,7 +95,7 @@ var (
 	ErrBroken = fault.ErrBroken
 	// ErrNotHeld: nobody holds the key under the token that Break names.
 	ErrNotHeld = fault.ErrNotHeld
-	// ErrTooManyBroken: 64 grants of the holder's session are broken, and not given back: see [Node.Break].
+	// ErrTooManyBroken: 64 other grants of the holder's session are broken, and its node has not given them back: see [Node.Break].
 	ErrTooManyBroken = fault.ErrTooManyBroken
 	// ErrUnconfirmed: the release was sent, and no answer came. The node keeps retrying, also
 	// with each renewal of the session, until the release is confirmed or the lease has ended.
@@ -116,19 +117,19 @@ var (
 
 // WaitError is the error of Lock, TryLock and the other acquiring calls when their context
 // ends or when they are refused. It unwraps to the context's error or, for example, to
-// ErrLocked or ErrQuiet; and also to ErrNoQuorum if the key's replicas had not answered for 2 s.
+// ErrLocked or ErrQuiet; when the context has ended, also to ErrNoQuorum if the key's replicas had not answered for 2 s.
 type WaitError struct {
 	Key    string
 	Shard  int    // the shard that the key belongs to
 	Leader string // the name of the node that leads the shard; "" if not known
-	Holder string // the name of a node that held the key when the request was queued or refused; "" if not known
-	Token  uint64 // of that hold
+	Holder string // who held the key, or one of several, when the request was queued or refused: a node's name, or a guest's (lockhttp); "" if not known
+	Token  uint64 // of Holder's grant
 	Queued bool   // the request had entered the queue
 	Ahead  int    // requests ahead of it when it was queued; -1 if there were too many to count
 
 	// Quiet is for how much longer, from when the call failed, the shard is expected to grant nothing: what
-	// it said, less the time since. Its mesh is new, or it has lost a majority of its replicas and begun again.
-	// Zero: it may grant, or it has not answered. See WithMaxTTL.
+	// the shard's leader said, less the time since. The mesh is new, or the shard has lost a majority of its replicas and begun again.
+	// Zero: the shard may grant, or has not answered. See WithMaxTTL.
 	Quiet time.Duration
 
 	err      error
@@ -180,7 +181,7 @@ func (e *WaitError) Error() string {
 	return b.String()
 }
 
-// occupied says what the key is in use as, as far as the shard has said.
+// occupied says who or what keeps the request waiting, as far as the shard has said.
 func (e *WaitError) occupied() string {
 	does := "held"
 	switch {

@@ -29,9 +29,9 @@ func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 // Phase is how far a mesh is in its life, as one of its nodes knows.
 type Phase uint8
 
-// The phases. The first that fits counts, but PhaseRecovering comes before PhaseQuiet and PhaseServing.
+// The phases. If several fit, the first of them counts, but PhaseRecovering comes before PhaseQuiet and PhaseServing.
 const (
-	// PhaseWaiting: the node is in no mesh yet. It waits for entries that do not answer, for its own among them, or,
+	// PhaseWaiting: the node is in no mesh yet. It waits for entries that do not answer, perhaps its own, or,
 	// as a client, for a mesh.
 	PhaseWaiting Phase = iota
 	// PhaseFounding: all entries answer, and the mesh is being founded; or the node has entered a mesh, and has not
@@ -80,8 +80,8 @@ type Health struct {
 	// after Leave was called. It is not what probe.Ready answers: that is Settled.
 	Ready bool `json:"ready"`
 	// Unfounded: this node is reached at its entry and knows of no mesh, nor does any node that answers at another entry; and at
-	// every entry that does not answer the connection was refused, or its name does not exist: no process runs there. So nothing but those processes is
-	// missing for the mesh to be founded: an ordered roll-out may start the next one. False while an entry may be cut off.
+	// every entry that does not answer, the connection was refused, or its name does not exist: no process runs there. So the mesh will be
+	// founded once those processes run: an ordered roll-out may start the next one. False while an entry may be cut off.
 	Unfounded bool `json:"unfounded"`
 	// SafeToStop: this node may end now, with or without Leave, and every shard keeps a majority of its voters. True
 	// for a client, whose own locks then end with their leases. True for a node of the core if it is Settled, every
@@ -94,7 +94,7 @@ type Health struct {
 	// UnderReplicated are shards that have fewer up-to-date replicas than WithReplicas and the list allow, or
 	// whose replicas are being moved or disagree.
 	UnderReplicated []int `json:"underReplicated"`
-	// Waiting are the entries that this node waits for, sorted: those of the list that do not answer, or do not count. A
+	// Waiting are the entries that this node waits for, sorted: those of the list that do not answer, or do not count, as Why says. A
 	// client that knows of a mesh which serves waits for none.
 	Waiting []Waiting `json:"waiting"`
 	// QuietUntil is when the last quiet shard is expected to grant (see [WithMaxTTL]), by this machine's wall clock.

@@ -50,11 +50,12 @@ type KeyState struct {
 
 	// Capacity is how many permits a semaphore has, how many meet at a barrier, or how many open a latch; else 1.
 	Capacity int64 `json:"capacity"`
-	// Taken is how many of a semaphore's permits are taken, how many are inside a barrier, how many read or, by a writer, 1.
+	// Taken is how many of a semaphore's permits are taken, or how many are inside a barrier. Of a lock it is the number of readers, or 1
+	// for a writer; else 1 while somebody leads or an operation runs.
 	Taken int64 `json:"taken"`
 
-	// How many there are, of which the lists have the first.
-	Holding int `json:"holding"` // also of a barrier: those inside; of a resource or Once, 1 while an operation runs
+	// The next four count all elements of the lists below, which have only the first ones: see AtMost.
+	Holding int `json:"holding"` // holders: of a barrier, those inside; of a resource or Once, 1 while an operation runs
 	Waiting int `json:"waiting"`
 	Using   int `json:"using"`   // of a resource; a user that uses it through two sessions counts twice
 	Arrived int `json:"arrived"` // at a latch that is not open
@@ -64,7 +65,7 @@ type KeyState struct {
 	Users    []Ref       `json:"users"`   // of a resource, in the order of their last pulls
 	Arrivals []string    `json:"arrivals"`
 	Done     []KeyDone   `json:"done"`     // operations that are remembered as done. An open latch has one, with Operation run
-	Failures uint64      `json:"failures"` // of Once: how often it failed since it was done
+	Failures uint64      `json:"failures"` // of Once: how many functions have failed or were lost since the last success, or since the key came into use
 }
 
 // KeyHolder is one that holds a key: a lock or permits, an operation that runs, a leadership, or a passage of a barrier.
@@ -83,7 +84,7 @@ type KeyHolder struct {
 
 // KeyWaiter is one that waits for a key.
 type KeyWaiter struct {
-	Place     int    `json:"place"` // 1 is the next one, as its page was read
+	Place     int    `json:"place"` // its index in Waiters, from 1
 	Node      string `json:"node"`
 	Guest     string `json:"guest"`
 	Permits   int64  `json:"permits"`
@@ -121,11 +122,12 @@ func AtMost(n int) InspectOption {
 // A key that is not in use has a KeyState of KindUnused, and no error; nor is a quiet shard an error.
 //
 // The answer comes from a leader that a majority has confirmed after the call. What fits in one message, 256 elements or 64 KiB
-// of names and values as a rule, is the state of one moment between the call and its return. Of longer lists each message is of one
-// such moment: who is in the list was there at its moment, and who was there all the time is in the list, in its order.
-// The numbers and the rest are those of the first.
+// of names and values as a rule, is the state of one moment between the call and its return. Longer lists take several messages, each of
+// another such moment: everybody in a list was there at the moment of its message, and everybody who was there all the time is in the list,
+// in order. The numbers and all else are of the moment of the first message.
 //
-// Errors: ErrNoQuorum if no majority answers for 2 s; ctx.Err() if ctx ends first; ErrClosed, ErrInvalidKey, ErrInvalidOption.
+// Errors: ErrNoQuorum if no majority answers for 2 s; ctx.Err() if ctx ends first; ErrClosed, ErrInvalidKey, ErrInvalidOption. While a node
+// of [Start] cannot serve yet, Inspect waits; if ctx ends first, the error unwraps to ErrNotFounded and to ctx.Err().
 func (n *Node) Inspect(ctx context.Context, key string, opts ...InspectOption) (*KeyState, error) {
 	switch {
 	case ctx == nil:
@@ -157,16 +159,17 @@ func (n *Node) Inspect(ctx context.Context, key string, opts ...InspectOption) (
 	return &k, nil
 }
 
-// List yields the keys in use whose names begin with the prefix, in no order; with the prefix "", of at most 1024 bytes, all. A key is in
-// use while somebody holds it or waits for it, and as long as anything is remembered of it. Of each key there are up to four
-// holders, and of waiters, users and arrivals the numbers alone: [Node.Inspect] tells more.
+// List yields the keys in use that begin with the prefix, in no order; with the prefix "", all of them. A prefix has at most 1024 bytes. A
+// key is in use while somebody holds it or waits for it, and as long as anything is remembered of it. A KeyState of List has up to four
+// holders; of waiters, users and arrivals it has the numbers alone: [Node.Inspect] tells more.
 //
-// It asks shard by shard, some hundred keys at a time, and is no snapshot: each message is the state of one moment, which a majority has confirmed,
-// as for Inspect. A key that is in use all the time is yielded once; another one may be, and one that ends and comes back may be twice.
-// If a shard loses its majority meanwhile and begins again, its keys may be yielded again. What the loop does between two keys
-// is no matter: nothing waits for it. When the loop ends, no more is asked.
+// List asks shard by shard, some hundred keys at a time, and is no snapshot: each message is the state of one moment, which a majority has
+// confirmed, as for Inspect. A key that is in use all the time is yielded once. One that is in use only for a part of the time may be yielded or
+// not; if its use ends and begins again, perhaps twice. If a shard loses its majority meanwhile and begins again, its keys may be yielded
+// again. The loop may take its time between two keys: nothing waits for it. When the loop ends, List asks no more.
 //
-// An error is yielded once, with a zero KeyState, and is the last: those of Inspect, and ErrInvalidOption for a long prefix.
+// After an error, which comes with a zero KeyState, nothing more is yielded. Errors are those of Inspect, and ErrInvalidOption for a longer
+// prefix.
 func (n *Node) List(ctx context.Context, prefix string) iter.Seq2[KeyState, error] {
 	return func(yield func(KeyState, error) bool) {
 		var err error

@@ -29,14 +29,16 @@ type assembly struct {
 
 // Latch returns the latch with this name, 1 to 1024 bytes, any bytes, which opens when count different names have arrived: 1 to 1024.
 // The name is a key of the mesh, which cannot be used for anything else until nothing is known of it any more. All that use it at
-// the same time must pass the same number; others get ErrCapacityMismatch. An argument that is not valid is an error of every call.
+// the same time must pass the same number; others get ErrCapacityMismatch. If an argument is not valid, every call of the latch returns
+// an error.
 //
-// That it is open is remembered for 24 hours, or as [OpenFor] says; then it may be used again. Arrivals are remembered for as long,
-// counted from the last one; while somebody waits they are not forgotten.
+// A latch stays open for 24 hours, or as [OpenFor] says; then its name may be used again. Arrivals at a latch that is not open are
+// remembered for as long, counted from the last one; while somebody waits they are not forgotten.
 //
-// When the latch's shard has lost its majority and begins again, a latch is still open, and arrivals count, if a replica is left
-// that knew of them, or a process that arrived or waited lately: each process tells of the latest 128 in each shard. So a latch may
-// miss arrivals then, and who has arrived should arrive again if it can; but it never opens too early.
+// When the latch's shard has lost its majority and begins again, an open latch is still open, and arrivals count, if a replica is left
+// that knew of them, or a process that arrived or waited lately: each process tells, in each shard, of the latest 128 arrivals, open latches
+// and successes of Once that it knows of. So a latch may miss arrivals then, and those who have arrived should arrive again if they can; but
+// it never opens too early.
 func (n *Node) Latch(name string, count int, opts ...LatchOption) *Latch {
 	return newLatch(name, count, opts, n.anySession)
 }
@@ -86,8 +88,8 @@ func (a *assembly) check(ctx context.Context) (*Session, error) {
 }
 
 // Arrive records the arrival of who: a name of 1 to 255 bytes, which counts once, however often it arrives, from whichever process.
-// An arrival does not end with its session. Arrive returns nil once it is confirmed; ErrUnconfirmed if ctx ends first, or the
-// session: then it may count or not, and may be repeated; ctx.Err() if ctx has ended already; ErrCapacityMismatch, ErrClosed,
+// An arrival does not end with its session. Arrive returns nil once it is confirmed; ErrUnconfirmed if ctx or the session ends first:
+// then the arrival may count or not, and may be repeated; ctx.Err() if ctx has ended already; ErrCapacityMismatch, ErrClosed,
 // ErrLost, ErrInvalidKey, ErrInvalidOption.
 func (l *Latch) Arrive(ctx context.Context, who string) error {
 	s, err := l.of().check(ctx)
@@ -100,7 +102,7 @@ func (l *Latch) Arrive(ctx context.Context, who string) error {
 	return s.inner.Arrive(ctx, shard.Memory{Key: l.name, Kind: shard.Latch, Capacity: int64(l.n), Who: who, Remains: l.keep})
 }
 
-// Wait waits until the latch is open, and returns nil. It waits in the queue of the key: nothing polls. Other errors:
+// Wait waits until the latch is open, and returns nil. It waits in the queue of the key: nothing polls. Errors:
 //
 //   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum if the latch's replicas have not
 //     answered for 2 s

@@ -86,9 +86,9 @@ func (l *Lock) isZero() bool { return l == nil || l.handle == nil }
 func (l *Lock) Key() string { return l.of().grant.key }
 
 // Token returns the fencing token of the grant, from 1 to 2^53 − 1. Of two grants of a
-// key in one mesh the later has the larger token. So has a grant of a mesh that was founded
-// after an earlier one, unless all clients had stopped as well, the time of day went back in between, and no
-// state directory ([WithStateDir]) remembers the tokens.
+// key in one mesh the later has the larger token. Tokens of a mesh that was founded after an earlier one has ended are larger than those
+// of that mesh, unless three things come together: its clients had all stopped as well; the time of day went back in between; and no state
+// directory ([WithStateDir]) remembers the tokens.
 // So a resource that remembers the largest token it has seen can refuse a holder that does
 // not yet know that it lost the lock. A lock entered again by [Reentrant] has the token of
 // the first.
@@ -148,7 +148,8 @@ func (l *Lock) Context() context.Context {
 }
 
 // WithContext returns a context that is derived from parent and also ends with the hold. [context.Cause] says which
-// of the two ended it: ErrLost if the lock was lost, ErrBroken if it was broken; see Context. If parent is nil, the context has already ended, with the cause ErrInvalidOption.
+// of the two ended it: ErrLost if the lock was lost, ErrBroken if it was broken; see Context. If parent is nil, the context has
+// already ended, with the cause ErrInvalidOption.
 func (l *Lock) WithContext(parent context.Context) context.Context {
 	if parent == nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -194,11 +195,11 @@ func (l *Lock) Lost() <-chan struct{} {
 	return h.lost
 }
 
-// Extend makes a lock with MaxHold end d after this call has sent its request, for its holder 98 % of d
-// after that, however much time was left before. d has the range of MaxHold. Other locks are renewed and need
+// Extend gives a lock with [MaxHold] a new end: the time d after this call has sent its request, and for its holder 98 % of d
+// after that, however much time was left before. d has the range of MaxHold. Locks without MaxHold are renewed, and need
 // no extension. Until the answer comes, Deadline returns the earlier of the old and the new end,
 // and the key may stay held until the later. If [Node.SetMaxTTL] has lowered the mesh's MaxTTL while the lock was
-// held, the new end is at most the lowest MaxTTL away, also where MaxTTL has been raised again since.
+// held, the new end is no further away than the lowest MaxTTL of that time, even if MaxTTL has been raised again since.
 //
 // Errors:
 //
@@ -231,8 +232,8 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 //
 // Unlock returns
 //
-//   - nil when the key is released; also where it is not the last Unlock of a lock that was entered several times: then the key
-//     is still held
+//   - nil when the key is released; also if this is not the last Unlock of a lock that was entered several times: then the key
+//     stays held, and nothing is sent
 //   - ErrLost if the lease or the node had ended before
 //   - ErrBroken if an operator has broken the lock; the release is sent all the same
 //   - ErrUnconfirmed if the wait or the node ended first. The key is free at the latest when

@@ -50,18 +50,20 @@ func (n *Node) LockAll(ctx context.Context, keys []string, opts ...LockOption) (
 // 1024 bytes, none twice.
 //
 // Calls of LockAll do not deadlock with each other, whatever their keys. LockAll asks for all keys at once, and takes those that are free. Then
-// it waits for the first of the others, in the order of their bytes, and only while all keys that it holds come before that one: what comes
-// after it, it gives back, and asks for again. So if the keys are free, it takes as long as one Lock; and if they are not, it may
+// it waits for the first key that it did not get, in the order of the keys' bytes. While it waits it holds only keys before that one: those
+// after it, LockAll gives back, and asks for again later. So if the keys are free, it takes as long as one Lock; and if they are not, it may
 // hold some of them for a moment, and others see that. For each key it waits in the key's queue as Lock does, and for each once at most.
-// A caller that holds a lock must go by the same order: with a context of a lock of the same session whose key is not before all keys in
-// that order, LockAll returns ErrSelfDeadlock. So it does for an operation, a leadership or a barrier, but not for a use of a resource.
 //
-// [Value] goes with each lock. With [DetectDeadlock] it also gives up in a circle of calls, whatever their order. With [MaxHold] all locks end by
-// themselves at the same time, MaxHold after the last key was granted: until then those that LockAll holds are renewed. [Lock.Extend] moves the end of
-// one of them. [Reentrant] does not fit, and is ErrInvalidOption.
+// A caller that holds a lock already must go by the same order. If ctx comes from a lock of the same session, and the key of that lock is
+// not before all keys of the call, LockAll returns ErrSelfDeadlock. So it does if ctx comes from an operation, a leadership or a passage of
+// a barrier with such a key; a use of a resource does not matter.
 //
-// On any error nothing is held, and no place in a queue is kept; what LockAll had is given back before it returns, and the releases are repeated
-// as those of Unlock are, but if ctx has ended, it does not wait for their confirmation. Errors:
+// [Value] goes with each lock. With [DetectDeadlock] LockAll also gives up in a circle of calls, whatever the order of their keys. With
+// [MaxHold] all locks end by themselves at the same time, MaxHold after the last key was granted: until then those that LockAll holds are
+// renewed. [Lock.Extend] moves the end of one of them. [Reentrant] does not fit, and is ErrInvalidOption.
+//
+// On any error nothing is held, and no place in a queue is kept. LockAll gives back what it had before it returns. The releases are repeated
+// as those of Unlock are; but if ctx has ended, LockAll does not wait for their confirmation. Errors:
 //
 //   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum if the replicas of the key that it names have not
 //     answered for 2 s
@@ -295,8 +297,8 @@ func (s *LockSet) Err() error {
 	return err
 }
 
-// Context returns a context that ends as soon as one lock of the set does. [context.Cause] says why: ErrLost or ErrBroken if that lock was lost; the other
-// locks are held on until Unlock. See [Lock.Context].
+// Context returns a context that ends as soon as one lock of the set does. [context.Cause] says why: ErrLost if that lock was lost, ErrBroken
+// if it was broken. The other locks stay held until Unlock. See [Lock.Context].
 func (s *LockSet) Context() context.Context {
 	if len(s.of()) == 0 {
 		return s.WithContext(context.Background())
@@ -326,7 +328,8 @@ func (s *LockSet) WithContext(parent context.Context) context.Context {
 }
 
 // Unlock ends all locks of the set, and then sends their releases together; see [Lock.Unlock], also for what ctx bounds. It returns nil when all
-// keys are released. Else it returns the errors that the locks' Unlock would return, joined; nothing of the set is held in any case.
+// keys are released. Else it returns the errors that the locks' Unlock would return, joined; the set holds nothing any more, also then. But a
+// nil ctx is ErrInvalidOption, and changes nothing.
 func (s *LockSet) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("the context", "nil", "a context")

@@ -26,8 +26,9 @@
 // a key are served first come, first served.
 //
 // Every function that waits takes a context ([Join] has the variant [JoinContext]; [Solo], which waits for no other
-// node, has none). The context bounds the wait and never the hold; only what calls a function (Do,
-// [Election.Lead], Once, and Pull, Update and Delete of a [Resource]) passes its end on to the work. All functions and methods may be called from several goroutines at once.
+// node, has none). The context bounds the wait and never the hold. But calls that take a function (Do,
+// [Election.Lead], Once, and Pull, Update and Delete of a [Resource]) give the function a context that also ends with the call's. All
+// functions and methods may be called from several goroutines at once.
 package mesh
 
 import (
@@ -67,15 +68,15 @@ const joinTimeout = time.Minute
 // All nodes of a fleet have the same list. The core founds the mesh together: every entry must answer, and no
 // mesh is founded while one is missing. Once it is founded, a node joins while a majority of the core lives.
 //
-// A seed is "host:port", or a host alone, which means port 7300. Each entry must lead to one
-// node: to several, it is an error for those that answer there. List three, or five, that do not fail together: of
+// A seed, or entry of the list, is "host:port", or a host alone, which means port 7300. Each entry must lead to one
+// node: if it leads to several, those that answer there end with ErrEntryTaken or ErrInvalidOption. List three, or five, that do not fail together: of
 // two, either one stops service while it is away. A single entry that is not on loopback is ErrInvalidOption for
 // its node, unless [WithFound] is given. Blank seeds are dropped; if all are blank, for
 // example because a variable is unset, Join returns ErrNoSeeds, unless WithFound or WithDiscovery is given: else
 // each process of a fleet would found a mesh of its own. See [Solo] for a mesh of one, and [WithDiscovery] for clients
 // without seeds.
 //
-// Which entry a node is at, it learns by dialling each of them; see [WithEntry] for what else tells it.
+// A node learns by dialling which entry is its own: the one at which it reaches itself; see [WithEntry] for what else tells it.
 //
 // Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrEntryTaken, ErrCoreDiffers, or the
 // network's error; after 60 s one that unwraps to ErrNotFounded and to context.DeadlineExceeded. Call Leave or Close
@@ -110,8 +111,8 @@ func Solo(opts ...Option) (*Node, error) {
 // [Node.WaitReady] waits for it. Several nodes of a core in one process need it: none is ready before all have
 // started. Until then NewSession and all calls about keys wait, too; if their context ends first, their error unwraps to ErrNotFounded and to
 // ctx.Err(). But TryLock, TryRLock and TryAcquire return ErrNotFounded at once. Errors: ErrInvalidOption, ErrNoSeeds,
-// ErrForeignMesh if the state directory is of another mesh, or the network's. What Join would find out later, such as ErrNameTaken, ends the node: see [Node.Err]. Call
-// Leave or Close when done.
+// ErrForeignMesh if the state directory is of another mesh, or the network's. What Join would find out later, such as ErrNameTaken,
+// ends the node: see [Node.Err]. Call Leave or Close when done.
 func Start(seeds []string, opts ...Option) (*Node, error) {
 	return StartContext(context.Background(), seeds, opts...)
 }
@@ -182,8 +183,8 @@ func (n *Node) Addr() string {
 
 // Members returns the nodes of the mesh as this node knows them, itself included, sorted by name. Each name is listed
 // once, with its present node. A node of the core lists the core and the clients that are connected with it, as a rule
-// all; one that is gone is listed for a minute. A client lists the core and itself; see [Node.ListMembers]. Before the node
-// has joined there are none.
+// all; a client that ended without [Node.Leave], or was cut off, is listed as MemberDead for a minute. A client lists the core and itself;
+// see [Node.ListMembers]. Before the node has joined there are none.
 func (n *Node) Members() []Member {
 	if n.isZero() {
 		return nil
@@ -261,11 +262,11 @@ func (n *Node) Stats() Stats {
 	return Stats(n.node.Stats())
 }
 
-// Leave hands over what others can take over, and stops this node. What a client has to hand over is its own
-// locks. A node of the core hands its votes over if at least two others stay, else only the leadership of
+// Leave waits until this node's locks are given back, hands over what others can take over, and stops the node. A client has
+// nothing to hand over. A node of the core hands its votes over if at least two others stay, else only the leadership of
 // shards: of three nodes one may leave at a time, and the last one alone grants nothing. Its entry stays
 // in the list, and the next process at that entry takes its place. New calls fail with
-// ErrClosed at once, except those that enter a lock again ([Reentrant]), and waiting calls are cancelled.
+// ErrClosed at once, except those that enter a lock again ([Reentrant]); calls that wait for a key return ErrClosed.
 //
 // Leave waits until the locks held here are unlocked or have ended by their [MaxHold], or
 // until ctx ends (20 s, if ctx has no deadline). Then the contexts of the remaining locks
@@ -278,12 +279,12 @@ func (n *Node) Stats() Stats {
 //
 // Handing over takes up to another 20 s, even if ctx has ended. Leave returns
 //
-//   - nil if nothing was left behind, or if the node had ended before, or was in no mesh yet: then it is closed
+//   - nil if nothing was left behind, or if the node had ended before; also if it was in no mesh yet: it is just closed then
 //   - an error that says what was left behind: locks that were still held or, if there were
 //     none, replicas that others could have taken over and did not in time, or shards that wait for this
-//     node's return, since too few nodes of the core stay
+//     node's return, since too few nodes of the core stay. The node has left all the same
 //   - [ErrClosed] at once if another call of Leave is under way
-//   - the reason, if the node ends meanwhile
+//   - [Node.Err], if the node ends meanwhile for another reason
 func (n *Node) Leave(ctx context.Context) error {
 	switch {
 	case ctx == nil:
@@ -305,11 +306,11 @@ func (n *Node) Close() error {
 }
 
 // DeclareDead tells the core, on the word of an operator, that the node at an entry of the list has ended for good:
-// its machine is gone. Shards in which it has a vote that a majority needs go on without it, and begin again from what
-// the holders report, after a quiet time if need be. It keeps its seat until another node answers at the
+// its machine is gone. Shards that had waited for its vote go on without it: they begin again from what
+// the holders report, after a quiet time if need be. The dead node keeps its seat until another node answers at the
 // entry, or the list is changed. Of a core of three, one node may be declared dead before it is replaced, of five two: a majority
-// must be left. DeclareDead returns nil when the core has decided it, and at once if no node has the seat of
-// the entry, or is known to have ended.
+// must be left. DeclareDead returns nil when the core has decided it; at once if no node has the seat of
+// the entry, or if that node is already known to have ended.
 //
 // The caller answers for it: a node that only does not answer may live, and serve its shards. If it does, two callers may
 // hold a key at once, until that node learns of the declaration; then it ends with [ErrEjected].
@@ -317,12 +318,12 @@ func (n *Node) Close() error {
 // The entry is written as in the list of seeds. Call it on any node of the core. Errors:
 //
 //   - [ErrNoSeat]: this node has no seat in the core; [ErrInvalidOption]: the list has no such entry
-//   - [ErrAlive]: the node is still connected with a node of the core when ctx ends, or is this one; or it has connected with
-//     this one during the call. A connection with a machine that was switched off is missed after 5 to 8 s
-//   - [ErrNoQuorum]: no majority of the core has decided it when ctx ends, or would be left. The core may still decide it
+//   - [ErrAlive]: the node is still connected with a node of the core when ctx ends, or is the one that was called; or, at once, it
+//     has connected with that one meanwhile. A connection with a machine that was switched off counts as broken after 5 to 8 s
+//   - [ErrNoQuorum]: no majority of the core has decided it when ctx ends; or, at once, no majority would be left
 //   - [Node.Err], if this node ends
 //
-// If ctx has no deadline, it waits 15 s.
+// If ctx ends while a decision is under way, the core may still make it. If ctx has no deadline, DeclareDead waits 15 s.
 func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 	switch {
 	case ctx == nil:
@@ -339,19 +340,19 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 
 // ChangeCore changes the list of a mesh that runs, on the word of an operator: it adds an entry, removes one, or both; ""
 // is none. The core decides it by its majority; the node whose entry goes need not agree, nor live. Every node of the core whose
-// entry stays first keeps the next list in its state directory ([WithStateDir]), where its next process finds it, and
-// takes it in place of its seeds. Nothing restarts, and no lock is lost. Make the next list the seeds of all
+// entry stays saves the next list in its state directory ([WithStateDir]), where its next process finds it, and only then goes by that
+// list in place of its seeds. Nothing restarts, and no lock is lost. Make the next list the seeds of all
 // processes when you start them next; clients need not be restarted for it, as long as their seeds and the list have an
-// entry in common. If a node still has an earlier list, call ChangeCore with an entry that the list has already as add: that
-// node then keeps the present list.
+// entry in common. If a node still has an earlier list, call ChangeCore with an entry that the list already has as add: that
+// node then saves the present list.
 //
-// ChangeCore returns nil when the list is in force, and all of those nodes keep it. Start the node at a new entry before or after
-// the call, with the next list as its seeds. If a list of three or fewer replaces an entry, start it with the present
+// ChangeCore returns nil when the list is in force, and every node whose entry stays has saved it. Start the node at a new entry before
+// or after the call, with the next list as its seeds; but if an entry of a list of three or fewer is replaced, with the present
 // entries and its own. Never start it with a list that is two changes away: if all others restarted behind a cut, it could
 // found a second mesh with them. The next change waits until the new node has joined, and the votes of the old one have
-// moved. Until then the change may be taken back by another call, for example to remove a misspelt entry. A list of three or fewer grows before it drops an
-// entry. To replace one there takes two changes, which ChangeCore makes one after the other: it waits for the new node
-// before it removes the other one, or removes that first if no node of the core is connected with it. If it fails halfway,
+// moved. Until then the change may be taken back by another call, for example to remove a misspelt entry. A list of three or fewer
+// grows before it drops an entry. To replace one there takes two changes, which ChangeCore makes one after the other: it waits for the
+// new node before it removes the old one, or removes the old one first if no node of the core is connected with it. If it fails halfway,
 // call it again.
 //
 // A node of the core that was cut off or ends meanwhile takes the next list when it is back. End the process whose entry was
@@ -366,10 +367,10 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 //     has ended, so replace or remove that first; the only entry is to be replaced, and the list must grow first; or one entry
 //     that is not on loopback would be left, and its node has no [WithFound], or is not the one that was asked
 //   - [ErrUnfinished], with the error of ctx: when ctx ended, the change before was not complete, a node did not answer, or
-//     not all had kept the list. The text says which. What the core has decided goes on by itself
+//     not all had saved the list. The text says which. What the core has decided goes on by itself
 //   - [Node.Err], if this node ends
 //
-// If ctx has no deadline, it waits 30 s.
+// If ctx has no deadline, ChangeCore waits 30 s.
 func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
 	switch {
 	case ctx == nil:
@@ -393,8 +394,8 @@ func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
 	return n.node.ChangeCore(ctx, add, remove)
 }
 
-// NewSession returns a session with its own lease TTL. Close it when done. Errors:
-// ErrInvalidOption, ErrClosed, or ctx.Err() if ctx has ended; also ErrNotFounded if the node could
+// NewSession returns a session with its own lease TTL. It sends nothing; but while a node of [Start] cannot serve yet, it waits.
+// Close the session when done. Errors: ErrInvalidOption, ErrClosed, or ctx.Err() if ctx has ended; also ErrNotFounded if the node could
 // not serve before ctx ended.
 func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session, error) {
 	if ctx == nil {

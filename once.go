@@ -24,8 +24,8 @@ import (
 // and those of [Resource.Begin], ErrInUse apart; with [Attempts], also ErrFailed. On any error of Begin fn did not run.
 //
 // When the key's shard has lost its majority and begins again, a success is still remembered if a replica is left that knew of it,
-// or a process that ran fn or skipped it lately: each process tells of the latest 128 in each shard. If none is left, fn may run
-// again.
+// or a process that ran fn or skipped it lately: each process tells, in each shard, of the latest 128 such successes, open latches and
+// arrivals that it knows of. If none is left, fn may run again.
 func (n *Node) Once(ctx context.Context, key string, retention time.Duration, fn OpFunc, opts ...OnceOption) (ran bool, err error) {
 	if ctx != nil && n.isZero() {
 		return false, ErrClosed
@@ -65,10 +65,10 @@ func once(ctx context.Context, r *Resource, retention time.Duration, fn OpFunc, 
 // OnceOption is an option of [Node.Once].
 type OnceOption func(*resourceOptions) error
 
-// Attempts makes a call of Once give up with ErrFailed, before its own fn has run, once n functions for the key have failed, or
-// were lost with their nodes: 1 to 1,000,000. Default: no limit. What counts are the failures of all callers, whatever their own
-// limits are, since the last success, or since nobody ran fn or waited for it any more: a caller that finds nobody always runs its
-// fn. After the key's shard has lost its majority the count begins again.
+// Attempts makes a call of Once give up with ErrFailed, without running its own fn, once n functions for the key have failed, or
+// were lost with their nodes: 1 to 1,000,000. Default: no limit. The failures of all callers count, whatever their own limits are. The count
+// begins again at zero after a success, and when nobody runs a function for the key or waits to: so a caller that finds nobody else always
+// runs its fn. It also begins again after the key's shard has lost its majority.
 func Attempts(n int) OnceOption {
 	return func(o *resourceOptions) error {
 		if o.attempts = uint64(max(n, 0)); n < 1 || n > maxAttempts {

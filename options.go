@@ -66,7 +66,7 @@ func WithMeshName(name string) Option {
 // may have the same name. It places nothing: which shards a node of the core has follows from its entry in the
 // list. Name, address and zone have at most 504 bytes together;
 // a port or an IP that the system chooses counts with its maximum length. Default: the
-// address at which other nodes reach the node; see [WithClientOnly] for a node without one.
+// address at which other nodes reach this node; see [WithClientOnly] for a node without an address.
 func WithName(name string) Option {
 	return func(o *options) {
 		if name == "" || len(name) > maxName {
@@ -121,9 +121,9 @@ func WithShards(n int) Option {
 	}
 }
 
-// WithReplicas sets the number of replicas of each shard: 1, 3, 5 or 7. A shard has at most one for each entry of the list and, if
-// there are two entries or more, at least two: so 1 means two. They are on nodes of the core. A shard serves
-// as long as more than half of its replicas do; one that is silent for 6 s is removed, or replaced by another entry's
+// WithReplicas sets the number of replicas of each shard: 1, 3, 5 or 7. They are on nodes of the core, and a shard has at most one for
+// each entry of the list. If there are two entries or more, it has at least two: 1 means two then. A shard serves
+// as long as more than half of its replicas do. A replica that is silent for 6 s is removed, or replaced by one on another entry's
 // node, if the others are a majority and at least two stay. The number is fixed when the mesh is founded;
 // a node that later asks for another number is refused. Default 3, of which one may fail.
 func WithReplicas(n int) Option {
@@ -136,7 +136,7 @@ func WithReplicas(n int) Option {
 }
 
 // WithLeaseTTL sets how long a lock outlives the last confirmed renewal of its session:
-// from 1s to 10m, and not above the mesh's MaxTTL: for more than 10s, set WithMaxTTL as well. A renewal is
+// from 1s to 10m, and not above the mesh's MaxTTL: for more than 10s, set [WithMaxTTL] as well. A renewal is
 // sent every third of the TTL, and more often while none is answered. For its holder the lock ends after 98 % of the TTL, so
 // that clocks that are off by up to 1 % do not let two callers hold the key. With less than 6s, a silent
 // leader may cost the locks of its shard, because the next leader may be elected too late; the
@@ -156,11 +156,11 @@ func WithLeaseTTL(d time.Duration) Option {
 // [Node.SetMaxTTL] has changed it: then the option counts no more in this mesh.
 //
 // A new mesh is quiet for MaxTTL plus 2 %, and for 4 s at least: it grants nothing, because holders of an earlier mesh may still
-// believe that they hold their locks. So is a shard that has lost a majority of its replicas at once, for MaxTTL plus 2 %, and
-// begins again from what its holders report: they keep their locks, and what is free waits. Meanwhile Lock waits, and TryLock
-// returns ErrQuiet. A new mesh does not know the bound of the earlier one: if that was longer, found the new one only when that much
-// time has passed since the old one ended. A new mesh that is entirely on loopback is quiet only if clients of an earlier one dial it at once, or a state
-// directory ([WithStateDir]) knows of one. An operator can end the quiet time: see [Node.EndQuiet].
+// believe that they hold their locks. A shard that has lost a majority of its replicas at once begins again from what its holders
+// report, and is quiet for MaxTTL plus 2 %, too: holders keep their locks, and free keys wait. Meanwhile Lock waits, and TryLock
+// returns ErrQuiet. Without a state directory ([WithStateDir]) a new mesh does not know the MaxTTL of the earlier one: if that was longer,
+// found the new one only when that much time has passed since the old one ended. A new mesh that is entirely on loopback is quiet only if
+// clients of an earlier one dial it at once, or a state directory knows of one. An operator can end the quiet time: see [Node.EndQuiet].
 func WithMaxTTL(d time.Duration) Option {
 	return func(o *options) {
 		if d < minTTL || d > maxMaxTTL {
@@ -172,11 +172,12 @@ func WithMaxTTL(d time.Duration) Option {
 }
 
 // WithFound allows a mesh of one: without seeds, or with one entry that is not on loopback. Its locks live on one
-// node: after a restart of it, only those that living clients hold go on. Without seeds and WithFound, Join returns
-// ErrNoSeeds: a fleet whose list of seeds was left empty by mistake must not become as many meshes as
-// it has nodes. The node at the only entry of a list, if that is not on loopback, ends with
-// ErrInvalidOption. With more entries, WithFound only allows [Node.ChangeCore] of this node to leave this node's entry as the
-// only one.
+// node: after a restart of it, only those that living clients hold go on.
+//
+// If neither seeds nor WithFound nor [WithDiscovery] are given, Join returns ErrNoSeeds: a fleet whose list of seeds was left empty by
+// mistake must not become as many meshes as it has nodes. Without WithFound, the node at the only entry of a list ends with
+// ErrInvalidOption, if that entry is not on loopback. With more entries, WithFound only allows [Node.ChangeCore] of this node to leave
+// this node's entry as the only one.
 func WithFound() Option {
 	return func(o *options) { o.Found = true }
 }
@@ -186,10 +187,10 @@ func WithFound() Option {
 // StatefulSet has; if there is none or several, or if the entries are addresses, the one at which a dial reaches the node;
 // if it is reached at none, the node is a client.
 //
-// It does not give the node a seat. A dial of the entry must reach the node, as without the option, and each second
-// again; until then its role is RoleUndecided, and Join does not return. It tells the node that it is no client before it
-// has been reached, for example because its name is not published yet, and which entry is its own where another one leads to
-// it by mistake. If another node holds the entry, and a dial of another entry reaches this one, the node ends with
+// WithEntry does not give the node a seat. A dial of the entry must reach the node, as without the option, and each second
+// again; until then its role is RoleUndecided, and Join does not return. The option tells the node two things: that it is no client,
+// although no dial has reached it yet, for example because its host name is not published yet; and which entry is its own, if another
+// entry leads to it by mistake. If another node holds the entry, and a dial of another entry reaches this node, it ends with
 // ErrInvalidOption.
 func WithEntry(entry string) Option {
 	return func(o *options) {
@@ -202,15 +203,16 @@ func WithEntry(entry string) Option {
 	}
 }
 
-// WithDiscovery makes the node a client, and find its contact points with f: "host:port" or hosts, as seeds are, of
-// nodes of the core, or names that lead to such. Seeds may be given beside it, or none; a client takes them as contact points, too.
-// Together with WithEntry or WithFound it is ErrInvalidOption: a node with WithDiscovery is never in the core, also
-// where a seed leads to it. Unless WithBind says otherwise, it listens at a free port, and with WithClientOnly at none.
+// WithDiscovery makes the node a client, which finds its contact points with f: nodes of the core, or names that lead to such, each
+// as "host:port" or a host, as in seeds. Seeds may be given beside it, or none; a client takes them as contact points, too.
+// Together with WithEntry or WithFound it is ErrInvalidOption: a node with WithDiscovery is never in the core, even
+// if a seed leads to it. Unless WithBind says otherwise, it listens at a free port, and with WithClientOnly at none.
 //
 // f is called when the node starts and, while no contact point leads to a mesh that serves, again 5 s after it has returned: one
 // call at a time. It may block: it has a goroutine of its own (in a simulation, an actor). Its context ends after 10 s, and when
 // the node ends; f must return soon after that. Until then it is not called again; Close does not wait for it. A result
-// replaces the one before; an error leaves that as it was. At most 64 contact points count, the first in alphabetical order.
+// replaces the one before. An error leaves that as it was; so does a result with an element that is neither host:port nor a host. At most 64
+// contact points count, the first in alphabetical order.
 func WithDiscovery(f func(ctx context.Context) ([]string, error)) Option {
 	return func(o *options) {
 		if f == nil {
@@ -278,13 +280,13 @@ func WithZone(zone string) Option {
 // [Node.DeclareDead] is called. With one they begin again from what the holders report, after a quiet time.
 //
 // Dead must mean that this process will never again run: its machine is destroyed, or the process has ended and its
-// supervisor says so. Not that it does not answer. If it is wrong, two callers may hold a key of those
+// supervisor says so. It must not mean that the node does not answer. If it is wrong, two callers may hold a key of those
 // shards at once, until that node learns that it was declared dead; then it ends with [ErrEjected]. An oracle
-// that does not know returns false. An error is logged, and counts as false. The word counts only if
-// most of the core has no connection with the node.
+// that does not know returns false. An error is logged, and counts as false. The oracle's word counts only while most of the core
+// says that it has no connection with the node, and no node of the core says that it has one.
 //
-// The oracle is called from a goroutine of its own, for one node at most once at a time, with a context that ends after 5 s. It
-// must return then: about this node it is not called again before. It may call the node. Default: none.
+// The oracle is called from a goroutine of its own, with a context that ends after 5 s, and must return then. About one node it is
+// called again only when it has returned. It may call methods of the node that it is an option of. Default: none.
 func WithDeathOracle(oracle func(ctx context.Context, m Member) (dead bool, err error)) Option {
 	return func(o *options) {
 		if oracle == nil {
@@ -312,8 +314,8 @@ func WithDeathOracle(oracle func(ctx context.Context, m Member) (dead bool, err 
 // to another machine. The node locks it while it runs: so a node that finds it unlocked knows that the process before it
 // has ended, and tells the core. So the new process gets the seat at once, before others miss the old one's connections.
 //
-// Start and Join return [ErrInvalidOption] if another process has the directory, if it cannot be written, or if
-// the file is damaged, which the text says what to do about; [ErrForeignMesh] if it is of a mesh with another name. If it
+// Start and Join return [ErrInvalidOption] if another process has locked the directory, if it cannot be written, or if
+// the file is damaged (the text says what to do then); [ErrForeignMesh] if it is of a mesh with another name. If it
 // cannot be written later, the node logs an error and goes on. Default: none; a mesh that is founded anew then
 // relies on living clients, and on the time of day.
 func WithStateDir(dir string) Option {
@@ -527,7 +529,7 @@ func Reentrant() LockOption {
 	return func(o *lockOptions) { o.reentrant = true }
 }
 
-// Value attaches up to 4096 bytes to the hold. Every replica keeps them with the hold, for
+// Value attaches up to 4096 bytes to the lock. Every replica keeps them as long as the lock is held, for
 // other programs to read with [Node.Inspect].
 func Value(value []byte) LockOption {
 	return func(o *lockOptions) { o.value = value }

@@ -12,8 +12,8 @@ import (
 // returns nil once that is confirmed; also if the capacity equals the argument to already, and if nobody holds the key or waits for it: an unused key
 // has no capacity, and nothing is changed then. The next Acquire says what it is.
 //
-// Nobody loses permits. If more are held than there are now, none is granted until a request fits. Callers that wait for more permits
-// than there are get ErrCapacityMismatch. Acquire still accepts the latest 8 capacities that the semaphore had before, until nobody
+// Nobody loses permits. If more are held than the new capacity, none is granted until a request fits. Callers that wait for more permits
+// than the new capacity get ErrCapacityMismatch. Acquire still accepts the latest 8 capacities that the semaphore had before, until nobody
 // holds the key or waits for it, so that the processes of a fleet may learn of a new capacity one after the other. Once it is idle,
 // the next Acquire makes its own capacity that of the key. Resize may be called through any node.
 // An Acquire that enters permits which its ctx holds already ([Reentrant]) must name the capacity of the Acquire that got them.
@@ -26,8 +26,8 @@ import (
 //   - ErrQuiet if the key's shard grants nothing yet (see [WithMaxTTL]), and nobody has told it of the key so far. Nothing is changed.
 //   - ctx.Err() if ctx has ended already; ErrClosed, ErrLost, ErrInvalidKey, ErrInvalidOption
 //
-// When the key's shard has lost its majority and begins again, it knows the capacity from those who hold permits or wait. If they have
-// heard of several, the smallest counts until Resize changes it, and the others are accepted: so a Resize may be lost then.
+// When the key's shard has lost its majority and begins again, it knows the capacity from those who hold permits or wait. If they report
+// several capacities, the smallest counts until Resize changes it, and Acquire accepts the others, too: so a Resize may be lost then.
 //
 // Safe for concurrent use.
 func (s *Session) Resize(ctx context.Context, key string, from, to int64) error {

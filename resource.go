@@ -14,8 +14,8 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// Resource is something that many nodes want to be done once, and nobody may take away from those who use it: an image to
-// pull, a model to update, a file to delete. It has operations, which run one at a time in the order of their calls, and uses.
+// Resource is something to which many nodes want the same to be done once, and which nobody may take away from those who use it: an image
+// to pull, a model to update, a file to delete. It has operations, which run one at a time in the order of their calls, and uses.
 // Its ID is a key of the mesh: a key that is a resource cannot be locked, until nothing is known of it any more.
 //
 //	image := node.Resource("registry/app:7")
@@ -23,14 +23,14 @@ import (
 //	if err != nil { … }
 //	defer use.Release(ctx)
 //
-// The first caller's function runs. If it succeeds, those that wait, and those that call later, skip: it is done. If it fails, or
-// its node is lost, the next one's runs. A pull, and a pull that is skipped, makes its caller a user of the resource: until
-// Release, or until its session ends. While there is a user no delete runs: it fails with [ErrInUse].
+// The first caller's function runs. If it succeeds, the callers that wait, and those that call later, skip theirs: it is done. If it
+// fails, or its node is lost, the next caller's function runs. A pull that succeeds, or is skipped, makes its caller a user of the
+// resource: until Release, or until its session ends. While there is a user no delete runs: it fails with [ErrInUse].
 //
-// A success is remembered for the retention, [Retention]. But an operation that begins also ends the memory of
+// A success is remembered for a time: see [Retention]. But an operation that begins also ends the memory of
 // what it may undo: after a delete or an update has begun, the next pull runs again, even if the delete or the update failed. While the
 // resource is used, such a pull fails with ErrInUse, unless the Resource has [WhileUsed].
-// When a shard has lost its majority and begins again, nothing that was done is remembered.
+// When the shard of the ID has lost its majority and begins again, nothing that was done is remembered.
 //
 // A Resource has no state of its own. It may be used by several goroutines at once.
 type Resource struct {
@@ -59,8 +59,8 @@ func (o Op) String() string {
 }
 
 // OpFunc carries an operation out. Its context is derived from that of the call, and also ends when the operation is
-// lost: then another caller's may run. What it returns is passed to [Operation.End]; if it has called that itself, what it said there
-// counts. If it fails after it has ended a pull with success, the use is released.
+// lost: then another caller's operation may run. What the function returns is passed to [Operation.End]; but if it has called End itself,
+// that call counts. If the function fails after it has ended a pull with success, the use is released.
 type OpFunc = func(ctx context.Context, op *Operation) error
 
 // Resource returns the resource with this ID, 1 to 1024 bytes, any bytes. Its uses belong to the node's own session.
@@ -111,8 +111,8 @@ func (r *Resource) ID() string {
 	return r.id
 }
 
-// Pull waits for the resource's turn, and runs fn, unless a pull of the same version is done already. It returns the
-// use, which is to be released, if fn has not done so. Errors are those of Begin, fn's error, and those of [Operation.End]. If this process was
+// Pull waits for its turn, and runs fn, unless a pull of the same version is done already. It returns the
+// use; call its Release when done, if fn has not. Errors are those of Begin, fn's error, and those of [Operation.End]. If this process was
 // suspended until the use was over, Pull begins again, and fn may run a second time.
 func (r *Resource) Pull(ctx context.Context, fn OpFunc) (*Use, error) {
 	for {
@@ -126,7 +126,7 @@ func (r *Resource) Pull(ctx context.Context, fn OpFunc) (*Use, error) {
 	}
 }
 
-// Update waits for the resource's turn, and runs fn, unless an update to the same version is done already. It reports whether fn
+// Update waits for its turn, and runs fn, unless an update to the same version is done already. It reports whether fn
 // ran and succeeded. Users of the resource do not keep it from running, except with [UpdateRequiresNoRef]. Errors are those of
 // Begin, fn's error, and those of [Operation.End].
 func (r *Resource) Update(ctx context.Context, fn OpFunc) (ran bool, err error) {
@@ -134,7 +134,7 @@ func (r *Resource) Update(ctx context.Context, fn OpFunc) (ran bool, err error) 
 	return err == nil && !op.Skipped(), err
 }
 
-// Delete waits for the resource's turn, and runs fn, unless a delete of the same version is done already. It reports whether fn
+// Delete waits for its turn, and runs fn, unless a delete of the same version is done already. It reports whether fn
 // ran and succeeded. While the resource is used, by whomever, also by the caller, it fails with an [InUseError]. Other
 // errors are those of Begin, fn's error, and those of [Operation.End].
 func (r *Resource) Delete(ctx context.Context, fn OpFunc) (ran bool, err error) {
@@ -173,8 +173,8 @@ func (r *Resource) run(ctx context.Context, op Op, fn OpFunc) (o *Operation, err
 // errPanicked is why an operation failed whose function panicked.
 var errPanicked = errors.New("mesh: the function panicked")
 
-// Begin waits until op is to run, or is known to be done: see [Operation.Skipped]. One that is to run must be ended by
-// [Operation.End]. Errors:
+// Begin waits until op is to run, or is known to be done: see [Operation.Skipped]. An operation that is to run must be ended by
+// [Operation.End]. On any error none has begun. Errors:
 //
 //   - an [InUseError], which is ErrInUse: somebody uses the resource, and op is a delete, an update with [UpdateRequiresNoRef],
 //     or a pull that must run again without [WhileUsed]
@@ -235,8 +235,8 @@ func (r *Resource) check(ctx context.Context) (*Session, error) {
 	return s, err
 }
 
-// Refs returns who uses the resource, in the order of their last pulls: each user once. It takes nothing. A key that is locked has none. If the
-// resource's replicas do not answer, it returns ErrNoQuorum after 2 s, or ctx.Err() if that ends first.
+// Refs returns who uses the resource, in the order of their last pulls: each user once. It takes nothing. A key that is in use as something
+// else has no users. If the resource's replicas do not answer, Refs returns ErrNoQuorum after 2 s, or ctx.Err() if ctx ends first.
 func (r *Resource) Refs(ctx context.Context) ([]Ref, error) {
 	s, err := r.check(ctx)
 	if err != nil {
@@ -257,9 +257,10 @@ func (s *Session) refs(ctx context.Context, id string) ([]Ref, error) {
 	return refs, nil
 }
 
-// Release ends the use of this resource by its user ([User]): with all its handles in this session, whose contexts end first,
+// Release ends the use of this resource by its user ([User]): all its handles in this session, whose contexts end first,
 // and a durable use that outlived its session. Uses through other sessions that live stay: another process may count on
-// them. No use is no error. Ctx bounds only the wait, as in [Lock.Unlock]: ErrUnconfirmed. It must not be the context of one of the
+// them. If there is no use, Release returns nil. Ctx bounds only the wait for the confirmation, as in [Lock.Unlock]: if ctx ends first, Release
+// returns ErrUnconfirmed. Ctx must not be the context of one of the
 // handles, which ends first. ErrClosed or ErrLost: the session has ended, or the node leaves; then a durable use stays.
 func (r *Resource) Release(ctx context.Context) error {
 	s, err := r.check(ctx)
@@ -280,7 +281,7 @@ type Ref struct {
 type InUseError struct {
 	Resource string
 	Op       Op
-	Users    []Ref // who used it when asked shortly after the refusal; empty if all had gone. If no answer came, the one user that the refusal named, without a Token
+	Users    []Ref // by a question right after the refusal; empty if all had gone. Without an answer, the user that the refusal named, without Token
 }
 
 // Error implements error.
@@ -328,8 +329,8 @@ type Operation struct {
 // Skipped reports whether the operation was done already. Then there is nothing to do, and End has no effect.
 func (o *Operation) Skipped() bool { return o != nil && o.skipped }
 
-// Token returns the fencing token of the operation, which is larger than those of all that ran before it on this resource; of
-// a pull that was skipped, that of its use; else of one that was skipped, zero.
+// Token returns the fencing token of the operation, which is larger than those of all that ran before it on this resource. For a
+// pull that was skipped it returns the token of its use; for another operation that was skipped, zero.
 func (o *Operation) Token() uint64 {
 	switch {
 	case o == nil:
@@ -340,8 +341,8 @@ func (o *Operation) Token() uint64 {
 	return o.use.Token()
 }
 
-// Context returns a context that ends when the operation is lost or ended: see [Lock.Context]. Of one that was skipped it has
-// ended.
+// Context returns a context that ends when the operation is lost or ended: see [Lock.Context]. If the operation was skipped, the context
+// has ended already.
 func (o *Operation) Context() context.Context {
 	if o == nil {
 		return (*Lock)(nil).Context()
@@ -349,8 +350,8 @@ func (o *Operation) Context() context.Context {
 	return o.lock.Context()
 }
 
-// Err returns nil while the operation is to run, by the clock at this call; then ErrLost, ErrBroken if an operator has broken it ([Node.Break]),
-// or ErrClosed after End, or if it was skipped.
+// Err returns nil while the operation may run, by the clock at this call: call it right before what must not be done twice. Then it returns
+// ErrLost, ErrBroken if an operator has broken it ([Node.Break]), or ErrClosed after End, or if it was skipped.
 func (o *Operation) Err() error {
 	if o == nil {
 		return ErrClosed
@@ -372,15 +373,16 @@ func (o *Operation) Use() *Use {
 // sent, even if ctx has ended, and retried until it is confirmed or the lease has ended. Ctx bounds only the wait: if it has
 // already ended, or ends with the operation, End waits up to 1 s. It returns
 //
-//   - nil if that is confirmed; whatever the failure is. If this process was suspended meanwhile, the use of a pull may be over
+//   - nil if the end is confirmed, whatever failure is. If this process was suspended meanwhile, the use of a pull may be over
 //     already: see [Use.Err]
-//   - ErrLost if the lease or the node had ended before: the operation has failed, whatever it did, and another one may run
+//   - ErrLost if the lease or the node had ended before: the operation counts as failed, whatever it did, and another one may run. ErrBroken,
+//     which is an ErrLost, too, if an operator had broken it
 //   - ErrUnconfirmed if the wait ended first, or the shard lost its majority and the lease ended then. A pull then makes no use, and the
 //     operation may count as done or as failed
 //   - ErrClosed if the session had been closed before
 //
-// The first call says whether the operation has failed; later ones wait for the same confirmation. Of an operation that was skipped
-// it returns nil.
+// The first call says whether the operation has failed; later ones wait for the same confirmation. If the operation was skipped, End
+// returns nil.
 func (o *Operation) End(ctx context.Context, failure error) error {
 	switch {
 	case ctx == nil:
@@ -440,20 +442,20 @@ func (u *Use) User() string {
 	return u.lock.handle.grant.hold.User()
 }
 
-// Token returns a fencing token: larger than those of all operations before, and smaller than those of all that follow.
+// Token returns a fencing token: larger than those of all operations on the resource before this use, and smaller than those of all later ones.
 func (u *Use) Token() uint64 { return u.of().Token() }
 
 // Context returns a context that ends before the use can lapse: with the cause ErrLost when the lease is lost, else at
 // Release. See [Lock.Context].
 func (u *Use) Context() context.Context { return u.of().Context() }
 
-// Lost returns a channel that is closed when the lease ends before Release. A durable use lasts, though this handle has ended.
+// Lost returns a channel that is closed when the lease ends before Release. Then this handle has ended; a durable use goes on without it.
 func (u *Use) Lost() <-chan struct{} { return u.of().Lost() }
 
 // Err returns nil while the use lasts, by the clock at this call; then ErrLost, or ErrClosed after Release.
 func (u *Use) Err() error { return u.of().Err() }
 
-// Release ends the use, if this is the user's last handle in its session. Its context ends first. It returns what
+// Release ends this handle, and with the user's last handle in its session the use. Its context ends first. Release returns what
 // [Lock.Unlock] returns.
 func (u *Use) Release(ctx context.Context) error { return u.of().Unlock(ctx) }
 
@@ -528,9 +530,9 @@ func User(name string) ResourceOption {
 	}
 }
 
-// Durable makes the uses of pulls outlive their session. A use ends with the last [Use.Release] of its [User] in that session, also by a
-// handle of a pull that is not durable; after the session by [Resource.Release] of that user alone. The
-// handles, with their contexts, end with the session. Uses do not outlive the core of the mesh.
+// Durable makes the uses of pulls outlive their session. While the session lasts, such a use ends when the last handle of its [User] in that
+// session is released ([Use.Release]), also if that handle is of a pull without Durable. After the session, only [Resource.Release] for that
+// user ends it. The handles, with their contexts, end with the session. Uses do not outlive the core of the mesh.
 func Durable() ResourceOption {
 	return func(o *resourceOptions) error { o.durable = true; return nil }
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// Session is a group of locks with its own lease TTL. It is lost as a whole: if its lease
+// Session is a group of locks with its own lease TTL: see [Node.NewSession]. It is lost as a whole: if its lease
 // is lost in any shard, all its locks are lost, and Done is closed. A lock with [MaxHold]
 // has a lease of its own, whose end does not end the session or its other locks. A zero or
 // nil Session behaves like a closed session.
@@ -70,11 +70,12 @@ func (s *Session) TTL() time.Duration {
 	return s.inner.TTL()
 }
 
-// Close ends the session. The contexts of its locks, operations and uses end first; then the locks and uses are
-// released, but for [Durable] ones, the operations have failed, and waiting calls return ErrClosed. Ctx bounds only the wait for the
-// confirmation: if ctx ends first, Close returns ErrUnconfirmed, and a key whose release was
+// Close ends the session. The contexts of its locks, operations and uses end first. Then the locks and uses are
+// released, except [Durable] uses; operations that have not ended count as failed; and waiting calls return ErrClosed. Close returns nil
+// once the shards have confirmed that. Ctx bounds only the wait for the
+// confirmation: if ctx or the node ends first, Close returns ErrUnconfirmed, and a key whose release was
 // not confirmed is free when its lease ends. If ctx has already ended, Close waits up to 1 s.
-// A second Close does nothing.
+// If the session had ended before, Close does nothing and returns nil.
 func (s *Session) Close(ctx context.Context) error {
 	switch {
 	case ctx == nil:
@@ -138,8 +139,8 @@ func (s *Session) TryRLock(ctx context.Context, key string, opts ...LockOption) 
 
 // Acquire waits until it gets this number of permits of the semaphore key, which has capacity permits in all:
 // 1 ≤ permits ≤ capacity ≤ 2^40. All calls that use a semaphore at the same time must pass the
-// same capacity; others get ErrCapacityMismatch. [Session.Resize] changes it. Requests that come after a large waiting
-// one wait behind it. See Lock.
+// same capacity; others get ErrCapacityMismatch. [Session.Resize] changes it. Requests are served in their order: a small one
+// waits behind a large one, even if there are permits for the small one. Errors are those of Lock.
 func (s *Session) Acquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
 	return s.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: permits, Capacity: capacity}, opts)
 }
@@ -150,9 +151,10 @@ func (s *Session) TryAcquire(ctx context.Context, key string, permits, capacity 
 }
 
 // Do locks key, calls fn with the lock, and unlocks, even if fn panics. Fn's context is
-// derived from ctx and also ends with the hold: see [Lock.WithContext]. So ctx bounds both
+// derived from ctx and also ends with the lock: see [Lock.WithContext]. So ctx bounds both
 // the wait and the work. If fn's context ends because the lock was lost, its Err is context.Canceled as if the caller had
-// given up, and its [context.Cause] is ErrLost: return or log that. If ctx has ended when fn returns, Do waits up to 1 s for the unlock.
+// given up, and its [context.Cause] is ErrLost: return or log the cause. If ctx has ended when fn returns, Do waits up to 1 s for the
+// unlock's confirmation.
 //
 // Do returns Lock's error, or fn's error joined with Unlock's. So a lock that was lost
 // during fn is an error (ErrLost), even if fn returned nil.

@@ -16,13 +16,13 @@ type Member struct {
 	State MemberState
 }
 
-// MemberState is what the node that lists a member believes of it. It may be late, and it may be wrong.
+// MemberState is what the node that lists a member believes of that member. It may be late, and it may be wrong.
 type MemberState string
 
 // The states of a member.
 const (
 	MemberAlive MemberState = "alive"
-	MemberDead  MemberState = "dead" // it does not answer
+	MemberDead  MemberState = "dead" // it does not answer, or no node of the core is connected with it
 )
 
 func memberOf(m node.Member) Member {
@@ -36,7 +36,7 @@ func memberOf(m node.Member) Member {
 // Stats are counters of one node since it was started; zero before it is in a mesh.
 type Stats struct {
 	Acquires uint64 // calls of Lock, RLock, Acquire, Resource.Begin, Election.Campaign and the like that were sent
-	Grants   uint64 // of these calls, the number that returned a lock, an operation or a use
+	Grants   uint64 // how many of these returned a lock, an operation, a use or a leadership
 	Releases uint64 // confirmed releases, and ends of operations
 	Losses   uint64 // locks, operations and uses whose lease ended before Unlock, except those that reached the end of their MaxHold
 	Broken   uint64 // locks, operations and the like that operators have broken: see Node.Break

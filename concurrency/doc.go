@@ -39,6 +39,8 @@
 //   - A session that was orphaned has ended. Close after [Session.Orphan] does not release its locks.
 //   - A session that cannot renew its lease ends before another one can get its locks, and calls that wait return
 //     ErrSessionExpired at once.
+//   - An operator may break one lock or leadership of a session (mesh.Node.Break), and the session goes on. The calls of that mutex or election
+//     then return ErrSessionExpired or ErrElectionNotLeader until Unlock or Resign, and Done of the session is not closed.
 //   - Close of a session that has expired returns nil.
 //
 // # What a mutex does otherwise
@@ -54,7 +56,8 @@
 //     repeated without another call.
 //   - If ctx ends, Lock returns an error that unwraps to ctx.Err(), and says who holds the lock: use errors.Is, not ==.
 //     ErrLocked, ErrSessionExpired and ErrLockReleased are returned as they are.
-//   - [Mutex.TryLock] may return mesh.ErrQuiet, after the whole core has restarted: nobody need hold the lock, but it is not granted yet.
+//   - [Mutex.TryLock] may return mesh.ErrQuiet, after the whole core has restarted, for example: perhaps nobody holds the lock, but it is not
+//     granted yet.
 //   - [Mutex.IsOwner] is no part of a transaction, as a mesh keeps no data: see [Cmp].
 //   - [Mutex.Key] ends with the fencing token, not with the lease's number. That of a mutex that is not locked is "", and never "\x00".
 //   - A mutex may be used by several goroutines.

@@ -90,7 +90,8 @@ func (e *Election) got() *hold {
 // it was on an error, and no place in the queue is kept:
 //
 //   - an error that unwraps to ctx.Err() if ctx ends first: a [mesh.WaitError], if the mesh was asked
-//   - ErrSessionExpired if the session has ended, or ends first
+//   - ErrSessionExpired if the session has ended, or ends first; or if an operator has broken the leadership that the session had: then
+//     Resign, and campaign again
 //   - other errors of [mesh.Election.Campaign], for example mesh.ErrInvalidKey, or mesh.ErrInvalidOption for a value that is too long
 //
 // Call Resign when done. If the session is lost meanwhile, [Session.Done] is closed before another session leads.
@@ -142,12 +143,12 @@ func (e *Election) Proclaim(ctx context.Context, val string) error {
 	return nil
 }
 
-// Resign ends the session's leadership, so that the next candidate leads; also for other elections of the session. That is sent
-// even if ctx has ended, and repeated until it is confirmed or the lease ends. Ctx bounds only the wait for the confirmation, as
+// Resign ends the session's leadership, so that the next candidate leads. It ends for all Elections of this name and session. The release is
+// sent even if ctx has ended, and repeated until it is confirmed or the lease ends. Ctx bounds only the wait for the confirmation, as
 // in [mesh.Lock.Unlock].
 //
 //   - nil: the leadership has ended, or e did not lead
-//   - ErrElectionNotLeader: the leadership had been lost, or ended with the session
+//   - ErrElectionNotLeader: the leadership had been lost or broken, or ended with the session
 //   - mesh.ErrUnconfirmed: the wait ended first. Another session can lead at the latest when the lease ends. Another Resign of e waits again
 //   - mesh.ErrInvalidOption: ctx is nil, and nothing has changed
 func (e *Election) Resign(ctx context.Context) error {

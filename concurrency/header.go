@@ -26,8 +26,8 @@ type Cmp struct {
 	session *Session
 }
 
-// Err returns nil while the condition holds, by the clock at this call; then ErrSessionExpired if the session has ended, else
-// ErrLockReleased. The zero Cmp is ErrLockReleased.
+// Err returns nil while the condition holds, by the clock at this call; then ErrSessionExpired if the session has ended or the lock was
+// broken, else ErrLockReleased. Of the zero Cmp it returns ErrLockReleased.
 func (c Cmp) Err() error {
 	if c.hold == nil {
 		return ErrLockReleased

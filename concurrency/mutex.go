@@ -12,7 +12,8 @@ import (
 var (
 	// ErrLocked: another session holds the lock, or waits for it; or another call of this session waits for it.
 	ErrLocked = errors.New("concurrency: the mutex is locked by another session")
-	// ErrSessionExpired: the session has ended. If it was lost, another session may hold the lock by now.
+	// ErrSessionExpired: the session has ended; or an operator has broken the lock (mesh.Node.Break), and the session goes on: then
+	// unlock, and lock again. If the session was lost, or the lock broken, another session may hold the lock by now.
 	ErrSessionExpired = errors.New("concurrency: the session has ended")
 	// ErrLockReleased: the mutex is not locked: it never was, or it was unlocked.
 	ErrLockReleased = errors.New("concurrency: the mutex is not locked")
@@ -84,7 +85,7 @@ func (m *Mutex) take(ctx context.Context, try bool) error {
 //
 //   - nil: the lock is released, or another mutex of the session has it still
 //   - ErrLockReleased: m is not locked
-//   - ErrSessionExpired: the session had ended before; m is not locked any more
+//   - ErrSessionExpired: the session had ended before, or the lock was broken; m is not locked any more
 //   - mesh.ErrUnconfirmed: the wait ended first. The lock is free at the latest when the lease ends. Another Unlock of m waits again
 //   - mesh.ErrInvalidOption: ctx is nil, and nothing has changed
 func (m *Mutex) Unlock(ctx context.Context) error {
