@@ -18,18 +18,18 @@ import (
 // Client is a guest: it uses locks and resources over HTTP, as a process in another language would. Set its fields before the first
 // call. Its methods may be called by several goroutines at once.
 //
-// It uses the first of its servers that answers, and goes on to the next one when that does not, or says that it cannot serve. A call is repeated
-// after an error of the network, and after an answer of status 503; it has no effect twice. If that does not help, its error says how
-// often it was retried.
+// It begins with the first of its servers, and goes on to the next one when a server does not answer, or says that it cannot serve. A call is
+// repeated after an error of the network, and after an answer of status 503; it has no effect twice. If that does not help, its error says how
+// often it was retried. An answer that is no success is returned as an *[Error], for errors.As.
 type Client struct {
 	Servers []string     // the base URLs of servers, at least one: "http://10.0.0.1:7380"
 	NodeID  string       // the guest's name, 1 to 255 bytes, unlike those of all other guests
-	HTTP    *http.Client // zero: http.DefaultClient
+	HTTP    *http.Client // nil: http.DefaultClient
 
 	RequestTimeout time.Duration // of one try; zero: 10 s
 	MaxRetries     int           // of one call; zero: 8; negative: none
 	RetryInterval  time.Duration // between two tries; zero: 250 ms
-	PollInterval   time.Duration // how long one question waits for an answer; zero: 1 s
+	PollInterval   time.Duration // of Wait and Do: the wait_ms of one question, less than RequestTimeout; zero: 1 s
 
 	mu     sync.Mutex
 	server int                // the index of the one that is used
@@ -40,11 +40,12 @@ type Client struct {
 	timer  *time.Timer        // ends it
 }
 
-// ErrLeaseEnded: the guest has made no request for so long that what it held is lost; or a server has said that some of it is. Then all
-// of the guest's functions are told to stop.
+// ErrLeaseEnded: the guest's lease has ended, and what it held is lost; or a server has said that some of it is lost. Then the contexts of
+// all functions that Do runs for the guest end.
 var ErrLeaseEnded = errors.New("lockhttp: the lease has ended")
 
-// Ask makes a request, unless it is made already, and tells what has become of it. It does not wait, but for a moment.
+// Ask makes a request, unless it is made already, and tells what has become of it. The server puts the answer off for
+// r.WaitMS at most; if that is zero, for 100 ms, or for 3 s with r.Try.
 func (c *Client) Ask(ctx context.Context, r Request) (State, error) {
 	var s State
 	err := c.call(ctx, http.MethodPost, "/lock", c.mine(r), &s, func() { c.note(r, s) })
@@ -66,8 +67,8 @@ func (c *Client) look(ctx context.Context, r Request, wait time.Duration) (State
 	return s, err
 }
 
-// Wait makes a request, and waits until it is held, is to be carried out, or is done. If ctx ends first, or no server answers, it leaves
-// the queue, for which it takes RequestTimeout at most. What it cannot leave ends with the lease.
+// Wait makes a request, and waits until it is held, is to be carried out, or is done. If ctx ends first, or no server answers, Wait takes the
+// request out of the queue, for RequestTimeout at most. If that fails, the request ends with the lease.
 func (c *Client) Wait(ctx context.Context, r Request) (State, error) {
 	s, err := c.Ask(ctx, r)
 	for err == nil && s.State == "waiting" {
@@ -89,7 +90,8 @@ func (c *Client) Wait(ctx context.Context, r Request) (State, error) {
 	return s, err
 }
 
-// End gives a lock back, or says that an operation has succeeded or failed.
+// End gives a lock back, or says that an operation has succeeded or failed. For locks and permits, failed means nothing. The client forgets
+// r before it sends anything, and names it in no renewal any more.
 func (c *Client) End(ctx context.Context, r Request, failed bool) (State, error) {
 	q := c.mine(r)
 	q.Failed = failed && (r.Type == "pull" || r.Type == "update" || r.Type == "delete")
@@ -100,14 +102,15 @@ func (c *Client) End(ctx context.Context, r Request, failed bool) (State, error)
 	return s, err
 }
 
-// Leave takes a request out of its queue. An [Error] with CodeRunning: it does not wait any more.
+// Leave takes a request out of its queue. An [Error] with CodeRunning: the request does not wait any more, but is held or to be carried out.
 func (c *Client) Leave(ctx context.Context, r Request) error {
 	q := c.named(r)
 	return c.call(ctx, http.MethodDelete, "/lock?"+q.Encode(), nil, &State{}, nil)
 }
 
-// Renew renews the lease, and names all that the guest holds: so a server that knows nothing of it learns it. ErrLeaseEnded: the guest does
-// not hold something of it any more. What an operator has broken is to be given back by End; until then there is no lease.
+// Renew renews the lease, and names all that the guest holds: so a server that knows nothing of it learns it. ErrLeaseEnded: the guest has
+// lost something of it. If an operator has broken something, the Renewal's Broken names it: give that back by End; until then there is
+// no lease.
 func (c *Client) Renew(ctx context.Context) (Renewal, error) {
 	var a Renewal
 	var named []Request
@@ -149,8 +152,8 @@ func (c *Client) holds() (all []Request, isAll func() bool) {
 	}
 }
 
-// loses: the guest does not hold a request any more. It may hold the rest, but nothing says which function counts on what: all stop. It is called
-// with the mutex held.
+// loses: the guest does not hold what r asked for any more. It may hold the rest, but nothing says which function counts on what: all stop. The
+// caller holds the mutex.
 func (c *Client) loses(r Request) {
 	delete(c.held, r.id())
 	if c.timer != nil && c.timer.Stop() {
@@ -171,9 +174,9 @@ func (c *Client) Refs(ctx context.Context, resourceID string) ([]Ref, error) {
 	return a.Users, err
 }
 
-// Do waits for a request, calls fn if it is held or is to be carried out, and ends it: with success, if fn returns nil. Meanwhile the
-// lease is renewed. Fn's context also ends when the lease does. Ran is false if fn was not called: the operation was done
-// already. An error of fn is returned, and joined with that of the end.
+// Do waits for a request as Wait does, calls fn if it is held or is to be carried out, and ends it: with success, if fn returns nil. Meanwhile
+// Do renews the lease. Fn's context is derived from ctx, and also ends when the lease does, with the [context.Cause] ErrLeaseEnded. Ran is false
+// if fn was not called: with a nil error, because the operation was done already. Else Do returns fn's error, joined with that of End.
 func (c *Client) Do(ctx context.Context, r Request, fn func(context.Context, State) error) (ran bool, err error) {
 	s, err := c.Wait(ctx, r)
 	if err != nil || !s.Acquired {

@@ -16,14 +16,15 @@ import (
 
 // Options are those of a handler.
 type Options struct {
-	// Lease is how long the leases of guests last: at least 1 s, and no longer than the mesh's MaxTTL allows; zero: as long as those of the
-	// node.
+	// Lease is how long the leases of guests last: at least 1 s. A longer one than the mesh's MaxTTL counts as MaxTTL. Zero: as long as the
+	// node's own leases.
 	Lease time.Duration
 }
 
-// Handler returns a handler that serves guests by a node. It may serve any number of requests at a time. It needs no end of its own:
-// once the node has ended, every request is answered with the code "leaving". A node that leaves in an orderly way leaves its guests to
-// the other servers. Options that are not valid are an error of every request.
+// Handler returns a handler that serves guests by a node. It may serve any number of requests at a time. It need not be closed:
+// once the node has ended, every request is answered with the code "leaving". A node that leaves ([mesh.Node.Leave]) leaves its guests to
+// the other servers. If an option is not valid, every request of a guest is answered with the code
+// "invalid".
 func Handler(n *mesh.Node, o Options) http.Handler {
 	h := &handler{mesh: n, lease: o.Lease}
 	h.desk = visit.New(bridge.NodeOf(n), visit.Config{TTL: h.ttl, WithTimeout: context.WithTimeout})
@@ -73,7 +74,7 @@ func (h *handler) ttl() (time.Duration, error) {
 	case h.lease < time.Second:
 		return 0, invalid("this server is set up wrongly: the lease of its guests is %v, want at least 1s", h.lease)
 	}
-	return min(h.lease, most), nil // which may have been lowered
+	return min(h.lease, most), nil // most may have been lowered
 }
 
 // ready waits until the node can serve.

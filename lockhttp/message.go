@@ -14,12 +14,12 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// Request is what a guest asks for.
+// Request is what a guest asks for. A field that its type does not use must be left out.
 type Request struct {
-	NodeID     string `json:"node_id"`
-	Type       string `json:"type,omitempty"` // "lock", "rlock", "semaphore", "pull", "update" or "delete"
-	ResourceID string `json:"resource_id"`    // 1 to 1024 bytes
-	RequestID  string `json:"request_id,omitempty"`
+	NodeID     string `json:"node_id"`              // the guest's name, 1 to 255 bytes
+	Type       string `json:"type,omitempty"`       // "lock", "rlock", "semaphore", "pull", "update" or "delete"
+	ResourceID string `json:"resource_id"`          // 1 to 1024 bytes
+	RequestID  string `json:"request_id,omitempty"` // up to 125 bytes: names the request in place of its type
 
 	N        int64 `json:"n,omitempty"`        // semaphore: permits, 1 to capacity
 	Capacity int64 `json:"capacity,omitempty"` // semaphore: 1 to 2^40
@@ -30,11 +30,11 @@ type Request struct {
 	Durable       *bool  `json:"durable,omitempty"`         // pull: the use outlives the guest's lease; by default true
 	WhileUsed     bool   `json:"while_used,omitempty"`      // pull: may run again while the resource is used
 	RequiresNoRef bool   `json:"requires_no_ref,omitempty"` // update: not while the resource is used
-	RetentionMS   int64  `json:"retention_ms,omitempty"`    // for how long a success is remembered; by default 5 min
+	RetentionMS   int64  `json:"retention_ms,omitempty"`    // pull, update, delete: for how long a success is remembered, up to 365 days; by default 5 min
 
-	WaitMS int64  `json:"wait_ms,omitempty"`
-	Token  uint64 `json:"token,omitempty"`  // /unlock: only if the guest has it under this one; /renew: under which the guest has it
-	Failed bool   `json:"failed,omitempty"` // /unlock of an operation: it has failed
+	WaitMS int64  `json:"wait_ms,omitempty"` // for how long the answer may be put off while the request waits, up to an hour
+	Token  uint64 `json:"token,omitempty"`   // /unlock: end it only if the guest has it under this token; /renew: the token under which the guest has it
+	Failed bool   `json:"failed,omitempty"`  // /unlock of an operation: it has failed
 }
 
 // State is what has become of a request.
@@ -43,8 +43,8 @@ type State struct {
 	Acquired bool   `json:"acquired"` // the guest holds it, or is to carry it out
 	Skip     bool   `json:"skip"`     // the operation was done already; after a pull the guest's user uses the resource
 	Token    uint64 `json:"token,omitempty"`
-	Ahead    int    `json:"ahead,omitempty"`  // waiting: how many are before it, as far as known; -1: many
-	Holder   string `json:"holder,omitempty"` // waiting: a name of one that holds it
+	Ahead    int    `json:"ahead,omitempty"`  // waiting: how many are before it, as far as known; -1: too many to count
+	Holder   string `json:"holder,omitempty"` // waiting: the name of one that holds it: a node, or a guest
 	LeaseMS  int64  `json:"lease_ms"`         // zero: an earlier lease goes on as it was
 
 	Broken []Broken `json:"broken,omitempty"` // what an operator has broken, and the guest has not given back: there is no lease_ms meanwhile
@@ -59,7 +59,7 @@ type Broken struct {
 // Renewal is the answer to a POST /renew.
 type Renewal struct {
 	LeaseMS int64    `json:"lease_ms"`
-	Locks   []State  `json:"locks,omitempty"` // as they were asked about; "none": lost
+	Locks   []State  `json:"locks,omitempty"` // in the order of the request's locks; "none": the guest has lost it, or never had it
 	Broken  []Broken `json:"broken,omitempty"`
 }
 
@@ -78,11 +78,11 @@ type Refs struct {
 
 // Error is an answer that is no success.
 type Error struct {
-	Status  int    `json:"-"`
+	Status  int    `json:"-"` // of HTTP
 	Code    string `json:"code"`
 	Message string `json:"error"`
-	Users   []Ref  `json:"users,omitempty"` // in_use
-	LeaseMS int64  `json:"lease_ms,omitempty"`
+	Users   []Ref  `json:"users,omitempty"`    // in_use: those of the resource
+	LeaseMS int64  `json:"lease_ms,omitempty"` // as in State: a refusal may renew the lease, too
 
 	Broken []Broken `json:"broken,omitempty"`
 }
@@ -276,8 +276,8 @@ func (r *Request) visit(asks client.Request) visit.Request {
 // usualWait is how long an answer to a guest that does not wish to wait is put off: as a rule a free key is granted by then.
 const usualWait = 100 * time.Millisecond
 
-// mostToken returns a token that is above all that have been given: they begin at a time of day (P17). A table believes what a guest
-// says, and goes on above it.
+// mostToken returns a token that is above all that have been given: tokens begin at a time of day (P17). A token that a guest names must not
+// be larger: a table believes it, and gives larger ones from then on.
 func mostToken() uint64 { return uint64(time.Now().Add(24*time.Hour).UnixMilli()) << 10 }
 
 func (r *Request) user() string {
