@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/mesh"
 )
 
-// Two callers take two accounts in different orders, and wait for each other. The one that wants to know gives up, and the other one goes on.
+// Two callers take two accounts in different orders, and wait for each other. The call with DetectDeadlock gives up. Once its caller has
+// unlocked, the other one goes on.
 func ExampleDetectDeadlock() {
 	node, err := mesh.Solo(mesh.WithLeaseTTL(time.Second))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/mesh"
 )
 
-// One campaigns, and others see who leads and what the leader proclaims.
+// A caller campaigns and leads; others see who leads, and what the leader proclaims.
 func ExampleNode_Election() {
 	node, err := mesh.Solo(mesh.WithName("ann"))
 	if err != nil {
@@ -55,7 +55,7 @@ func ExampleElection_Lead() {
 	// nothing left to do
 }
 
-// Leader asks once.
+// Leader tells who leads at the moment. Here, nobody does.
 func ExampleElection_Leader() {
 	node, err := mesh.Solo()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/mesh"
 )
 
-// A writer lets readers in, and no other writer before it has read what it wrote.
+// A writer lets readers in, and keeps other writers out until it has read what it wrote.
 func ExampleLock_Downgrade() {
 	node, err := mesh.Solo()
 	if err != nil {

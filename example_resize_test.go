@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/mesh"
 )
 
-// A pool has more connections from now on. Programs that do not know of it yet go on with the former number.
+// A pool gets more connections. Programs that do not know the new number yet still get connections with the former one.
 func ExampleNode_Resize() {
 	node, err := mesh.Solo()
 	if err != nil {

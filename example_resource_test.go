@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/mesh"
 )
 
-// Of those that want the same thing one does it. Nobody takes it away from those who use it.
+// Several callers want an image to be there: one fetches it. Nobody can remove it while it is used.
 func ExampleResource() {
 	node, err := mesh.Solo(mesh.WithName("ann"))
 	if err != nil {
@@ -75,7 +75,7 @@ func ExampleResource_Begin() {
 	// it has version 3 already
 }
 
-// A durable use outlives the process that has it. Refs tells of it, and whoever knows that the user is gone ends it.
+// A durable use outlives the process that made it. Refs tells of the use, and a caller that knows that the user is gone ends it.
 func ExampleResource_Refs() {
 	node, err := mesh.Solo()
 	if err != nil {

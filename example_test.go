@@ -85,7 +85,7 @@ func ExampleNode_RLock() {
 		return
 	}
 	defer one.Unlock(ctx)
-	other, err := node.RLock(ctx, "config") // without waiting
+	other, err := node.RLock(ctx, "config") // does not wait for the first one
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -353,7 +353,7 @@ func ExampleNode_ChangeCore() {
 	second := start(list[1], list) // with the list that the core is to have
 	defer second.Close()
 	fmt.Println("changed:", first.ChangeCore(ctx, list[1], ""))
-	fmt.Println("ready:", second.WaitReady(ctx)) // a node of the core is when it votes wherever it is to
+	fmt.Println("ready:", second.WaitReady(ctx)) // a node of the core is ready when it votes wherever it is to
 	fmt.Println("the second is of the", second.Health().Role)
 	// Output:
 	// first: <nil>
@@ -380,7 +380,7 @@ func ExampleNode_EndQuiet() {
 	// Output: all shards grant
 }
 
-// Which nodes there are, asked of the core, as any node may.
+// Any node may ask the core which nodes there are.
 func ExampleNode_ListMembers() {
 	node, err := mesh.Solo(mesh.WithName("ann"), mesh.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {

@@ -225,7 +225,7 @@ func ExampleElection_Observe() {
 	// 10.0.0.2
 }
 
-// Another part of the program goes on with a leadership of its session.
+// Another part of the program, which does not have the Election, goes on with the leadership of the same session.
 func ExampleResumeElection() {
 	node, err := mesh.Solo()
 	if err != nil {

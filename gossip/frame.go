@@ -34,7 +34,7 @@ type frame struct {
 	Kind   frameKind
 	Stream uint64
 	Opener bool   // the sender opened the stream
-	Offset uint64 // in the stream: where data belongs; how far the other end may send
+	Offset uint64 // in the stream. Of frameData: where Data begins; of frameWindow: up to where the other end may send
 	Data   []byte
 }
 

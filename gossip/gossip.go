@@ -1,4 +1,4 @@
-// Package gossip reports which nodes of the core are there, and which seem dead.
+// Package gossip reports which nodes of the core are there, which seem dead, and which leave.
 //
 // It runs memberlist over the connections that the nodes have anyway: its packets and
 // streams travel as frames between node IDs, and no second port is opened. Its reports
@@ -31,9 +31,9 @@ const (
 	streamTimeout  = 3 * time.Second        // of one full exchange
 	rememberDead   = 30 * time.Second       // how long a dead member may still refute
 
-	// The suspicion of a member ends after suspicion·probeInterval once a second node
-	// shares it, or if there is no node to share it; else after suspicionMax times that.
-	// In a mesh of more than ten nodes both grow by the logarithm of its size.
+	// A suspected member counts as dead after suspicion·probeInterval once a second node
+	// suspects it, too, or if there is no other node that could; else after suspicionMax times that.
+	// In a mesh of more than ten nodes both times grow by the logarithm of its size.
 	suspicion    = 3
 	suspicionMax = 2
 

@@ -16,7 +16,7 @@ import (
 
 // Bounds of the memory that peers can make this node use.
 const (
-	maxPackets     = 256 // that memberlist has not received yet; one more is dropped
+	maxPackets     = 256 // packets that memberlist has not received yet; one more is dropped
 	maxAccepted    = 128 // streams that memberlist has not accepted yet; one more is closed at once
 	maxPeerStreams = 8   // open streams that one peer opened
 )

@@ -11,8 +11,8 @@ import (
 )
 
 // news turns memberlist's notifications into events about other members. Memberlist
-// calls it with its own lock held. With the lock of news held, nothing but events is
-// called.
+// holds its own lock while it calls news. While news holds its lock, it calls nothing but
+// the function events: so the two locks cannot deadlock.
 type news struct {
 	self transport.ID
 

@@ -30,7 +30,7 @@ type stream struct {
 	sent     uint64    // bytes in total
 	allowed  uint64    // the offset up to which this end may send
 	eof      bool      // the other end has closed
-	err      error     // why this end is over
+	err      error     // why this end has ended; nil: it has not
 
 	readBy, writeBy deadline
 }

@@ -25,7 +25,7 @@ func Example() {
 	pull := lockhttp.Request{Type: "pull", ResourceID: "registry/app:7"}
 	for range 2 {
 		ran, err := guest.Do(ctx, pull, func(context.Context, lockhttp.State) error {
-			fmt.Println("pulling") // until the context ends
+			fmt.Println("pulling") // a real pull stops when its context ends
 			return nil
 		})
 		if err != nil {

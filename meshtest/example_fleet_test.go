@@ -13,7 +13,7 @@ import (
 // A function like this one is a test of a service. The service holds a lock, is cut off, and must stop before another one
 // gets it.
 func testTheServiceStops(t *testing.T) {
-	fleet := meshtest.Fleet(t, 3, mesh.WithMaxTTL(time.Second)) // so that its locks end after a second
+	fleet := meshtest.Fleet(t, 3, mesh.WithMaxTTL(time.Second)) // so that the lease TTL is a second, too
 	service := fleet.Client(mesh.WithName("service"))
 
 	stopped := make(chan error)

@@ -5,8 +5,8 @@
 //	http.Handle("GET /livez", probe.Live(node))
 //	http.Handle("GET /readyz", probe.Ready(node)) // or Started
 //
-// An answer has the status 200 or 503, and a JSON object: "ok"; "error", if that is false; "node", its name; and the fields of
-// [mesh.Health], as "role", "phase", "settled" and "waiting". Every request is answered alike, whatever its method, and at once.
+// An answer has the status 200 or 503, and a JSON object: "ok"; "error", if "ok" is false; "node", the node's name; and the fields of
+// [mesh.Health], such as "role", "phase", "settled" and "waiting". Every request is answered alike, whatever its method, and at once.
 // The answers name nodes and entries: keep them from the public.
 package probe
 
@@ -25,23 +25,23 @@ func Live(n *mesh.Node) http.Handler {
 	return handler{n, (*mesh.Node).Live}
 }
 
-// Ready answers whether the node has caught up with its mesh once ([mesh.Health].Settled), and has not ended. It stays ready
-// while keys cannot be locked, in quiet time or without a majority: to take away this process would not help.
+// Ready answers whether the node has caught up with its mesh once ([mesh.Health].Settled), and has not ended: 200 if so. The answer stays 200
+// while keys cannot be locked, in quiet time or without a majority: to take this process out of service would not help.
 //
-// A mesh is founded by all of its core, so none of them is ready before all have started. Where a platform starts the next process
-// only when those before are ready, use Started.
+// A mesh is founded by all of its core, so none of the core's nodes is ready before all have started. Where a platform starts the next
+// process only when those before are ready, use Started.
 func Ready(n *mesh.Node) http.Handler {
 	return handler{n, func(n *mesh.Node) error { return settled(n, false) }}
 }
 
-// Started answers like Ready, but with 200 also while nothing but processes that are not there is missing for the mesh to be founded
-// ([mesh.Health].Unfounded). It is the readiness probe of a platform that starts, and restarts, one process after the other: the first
-// one lets it start the second. A node that restarts in a mesh that lives is not ready before it has caught up with that, also if it is
-// cut off from all others, so that a rolling restart waits for it.
+// Started answers like Ready, but with 200 also while the mesh is not founded for the sole reason that other processes of the core do not
+// run yet ([mesh.Health].Unfounded). It is the readiness probe for a platform that starts, and restarts, one process after the other: the
+// first process is ready, so the platform starts the second. A node that restarts in a mesh that lives is not ready before it has caught up
+// with that mesh, even if it is cut off from all others, so that a rolling restart waits for it.
 //
-// A StatefulSet of the core, whose podManagementPolicy is OrderedReady unless it is set, needs it; with Parallel, which starts all
-// pods at once and still restarts one at a time, Ready does as well. Both need a headless service with publishNotReadyAddresses: true,
-// without which no pod is found that is not ready.
+// A StatefulSet of the core needs Started, if its podManagementPolicy is OrderedReady, which is the default; with Parallel, which starts all
+// pods at once and still restarts one at a time, Ready does as well. With either policy the pods need a headless service with
+// publishNotReadyAddresses: true, for without it the name of a pod that is not ready cannot be looked up.
 func Started(n *mesh.Node) http.Handler {
 	return handler{n, func(n *mesh.Node) error { return settled(n, true) }}
 }

@@ -17,7 +17,7 @@ import (
 // [Fingerprint].
 const (
 	points = 20   // of each member on the circle
-	load   = 1.25 // how far above the average an owner may be
+	load   = 1.25 // a member owns at most so many times the average number of shards, rounded up
 )
 
 // Member is an entry of the core's list. Its name alone decides where on the ring it is, so a
@@ -63,9 +63,9 @@ func New(members []Member, shards, replicas int) *Table {
 	return t
 }
 
-// Replicas returns the owner of shard and after it its successors, as many
-// distinct names as there are members for, and nil for a shard that the table
-// does not have. The caller must not change them.
+// Replicas returns the owner of shard and after it its successors: as many
+// distinct names as New was asked for, or fewer if there are fewer members; nil for
+// a shard that the table does not have. The caller must not change them.
 func (t *Table) Replicas(shard int) []string {
 	if shard < 0 || shard >= len(t.owners) {
 		return nil
@@ -104,7 +104,7 @@ func owners(sorted []Member, shards int) []int32 {
 // GetClosestNForPartition: by the hash of the name, from the owner on. That function hashes and sorts all members at each call; this does it
 // once.
 //
-// No zone has two replicas while another that could has none, and so on for three.
+// No zone gets a second replica while another one with a member to spare has none, nor a third while one has only one, and so on.
 func successors(sorted []Member, owners []int32, replicas int) [][]string {
 	type point struct {
 		hash   uint64
@@ -157,7 +157,7 @@ func successors(sorted []Member, owners []int32, replicas int) [][]string {
 
 // Fingerprint returns a hash over the tables of a fixed sample of members, and over
 // the shards of a fixed sample of keys. Two nodes with the same fingerprint compute
-// the same ring; it differs when a dependency of one has changed its mind.
+// the same ring; it differs if a dependency of one of them computes another ring.
 func Fingerprint() uint64 {
 	digest := xxhash.New()
 	write := func(b ...byte) { _, _ = digest.Write(b) } // never fails

@@ -16,7 +16,8 @@ import (
 // may return more.
 const readBuffer = 32 << 10
 
-// openingBuffer is as much for a handshake, which ends in most cases with the pair keeping another connection.
+// openingBuffer takes the place of readBuffer in a handshake. It is small, since most handshakes end with the pair keeping the connection
+// that it already has.
 const openingBuffer = 1 << 10
 
 // writeBuffer gathers frames for one system call. A body that does not fit fills the buffer;
@@ -45,9 +46,9 @@ type conn struct {
 	readLock sync.Mutex            // held by the goroutine that reads
 
 	// For the pulse.
-	reading  atomic.Bool // in a system call
+	reading  atomic.Bool // a read from the socket is under way
 	didRead  atomic.Bool // bytes were read since the last pulse
-	writing  atomic.Bool // a batch
+	writing  atomic.Bool // the write of a batch is under way
 	didWrite atomic.Bool // bytes were written since the last pulse
 	silent   int         // consecutive pulses without a byte read; used by the pulse only
 	stuck    int         // consecutive pulses within one batch; used by the pulse only

@@ -33,8 +33,8 @@ const (
 	winConnRefused = syscall.Errno(10061)
 )
 
-// Absent reports whether a dial failed since there is no process to answer it, as the host or the name server say: the connection
-// was refused, or the name leads nowhere. It is false for nil, and where nothing answers.
+// Absent reports whether a dial failed because there is no process to answer it, as the host or the name server says: the connection
+// was refused, or the name does not exist. It is false for nil, and if nothing answers.
 func Absent(err error) bool {
 	var name *net.DNSError
 	return err != nil && (isRefused(err) || errors.As(err, &name) && name.IsNotFound)

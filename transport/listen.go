@@ -12,7 +12,7 @@ import (
 )
 
 // Listen opens a node's port and returns its Transport, which calls h from now on.
-// An error names the invalid value of cfg. With an empty Bind the node does not
+// The error of an invalid cfg names the value; other errors are the network's. With an empty Bind the node does not
 // listen: it dials, and cannot be dialled. Close the Transport when done.
 func Listen(cfg Config, h Handler) (*Transport, error) {
 	return listen(cfg, h, defaultTiming())

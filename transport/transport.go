@@ -17,7 +17,7 @@ import (
 // Its goroutines: listen accepts connections; pulse looks for silent ones; peer.run,
 // one per peer, reads from its connection, redials, and calls Up, Down and Receive;
 // conn.write, one per connection, writes. Each handshake, dial (Dial's calls Dialed) and goodbye
-// (conn.linger) has a goroutine; those of handshakes and dials may then wait for another one (work). Close ends them all.
+// (conn.linger) has a goroutine; those of handshakes and dials may afterwards wait for another task (see work). Close ends them all.
 type Transport struct {
 	id        ID
 	handler   Handler
@@ -33,8 +33,8 @@ type Transport struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup // every goroutine
-	next    chan func()    // the work of a goroutine that waits for some
-	free    atomic.Int32   // how many wait
+	next    chan func()    // hands a task to a goroutine that waits for one: see work
+	free    atomic.Int32   // how many goroutines wait for a task
 	conns   conns
 	routes  atomic.Pointer[map[ID]*conn]
 	lobby   lobby
@@ -53,7 +53,7 @@ type Transport struct {
 }
 
 // Addr is the address at which other nodes reach this one. It is empty if Config.Bind
-// was.
+// was empty.
 func (t *Transport) Addr() string { return t.addr }
 
 // Send queues one frame for id and reports whether there was a connection and
@@ -85,8 +85,8 @@ func (t *Transport) routeLocked(id ID, c *conn) {
 }
 
 // Update replaces the Hello that later handshakes send. The ID stays as it is, and so
-// does the address if h has none. Connected peers are not informed. An h that Listen
-// would refuse is logged, and changes nothing else.
+// does the address if h has none. Connected peers are not informed. If Listen would
+// refuse h, Update logs that, and changes nothing.
 func (t *Transport) Update(h Hello) {
 	h.ID = t.id
 	if h.Addr == "" {

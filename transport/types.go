@@ -16,6 +16,7 @@ import (
 // ID names one incarnation of a node: random and new at every start, never zero.
 type ID uint64
 
+// String returns the ID as 16 hexadecimal digits.
 func (id ID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
 // Kind says which part of a node a frame is for.
@@ -72,6 +73,7 @@ type Config struct {
 type Sockets interface {
 	// Listen opens a host:port. Other nodes can dial the address of the listener.
 	Listen(addr string) (net.Listener, error)
+	// Dial connects with a host:port. It fails when ctx ends; the connection does not end with ctx.
 	Dial(ctx context.Context, addr string) (net.Conn, error)
 }
 
@@ -100,21 +102,23 @@ type Handler interface {
 	// by one Down, whichever end ends the connection, unless Close comes first.
 	Up(peer Hello)
 	// Down reports that the connection is gone. Unless the cause is Goodbye or Disconnected,
-	// it is what an immediate redial found, or Lost if this end neither dialled it nor keeps one with
-	// the peer (Transport.Connect). Replaced may also come without an Up before it.
+	// it is what an immediate redial found. An end that did not dial the connection, and does not keep
+	// one with the peer (Transport.Connect), does not redial: it reports Lost if the peer has not dialled
+	// again within a second. Replaced may also come without an Up before it.
 	Down(peer ID, cause Cause)
 	// Receive delivers one frame. The handler owns body.
 	Receive(from ID, kind Kind, body []byte)
 }
 
-// RefusedError: one end refused the connection, by its Accept or since the versions or
-// IDs do not fit.
+// RefusedError: one end refused the connection, by its Accept, because there is no common wire version,
+// or because of an invalid Hello.
 type RefusedError struct {
 	Peer   Hello  // the node that answered
 	Reason string // as the refusing end states it
 	Remote bool   // the other end refused
 }
 
+// Error implements error.
 func (e *RefusedError) Error() string {
 	if e.Remote {
 		return fmt.Sprintf("transport: %s refused the connection: %s", e.Peer.Addr, e.Reason)

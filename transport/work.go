@@ -1,10 +1,10 @@
 package transport
 
-// maxFree is how many goroutines wait for work.
+// maxFree is how many goroutines wait for work, at most.
 const maxFree = 2
 
 // work runs f on a goroutine: on one that has run something before, if one is free. The stack of a goroutine that dials
-// or answers grows several times, which is so paid for once.
+// or answers grows several times; one that is used again has grown already.
 func (t *Transport) work(f func()) {
 	select {
 	case t.next <- f:

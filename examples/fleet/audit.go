@@ -4,7 +4,7 @@ import "fmt"
 
 // findings are the errors that an audit finds.
 type findings struct {
-	lost      int // acknowledged appends that are missing, and updates that another one overwrote
+	lost      int // acknowledged appends that are missing, and records whose author had not seen the record before
 	duplicate int // acknowledged appends that are there more than once
 	disorder  int // tokens out of order
 	errs      []error

@@ -135,8 +135,8 @@ func loseOne(ctx context.Context, g *stage) error {
 }
 
 // loseOneAndKill kills one of three for good, and another one once the votes and the seat of the first are taken from it.
-// That one is restarted at once, and the third, which alone remembers, goes on with it. Later a process is at the first
-// one's entry again.
+// The second one is restarted at once, and the third, which alone remembers, goes on with it. Later another process is started at
+// the first one's entry.
 func loseOneAndKill(ctx context.Context, g *stage) error {
 	lost, other := g.core[0], g.core[1]
 	at, err := g.kill(ctx, lost)

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/mesh/ring"
 )
 
-// Commands of the rows. Each has a key behind it, and perhaps a number; commandSweep has neither.
+// Commands of the rows. The arguments are a key and, for commandWait, a number; commandSweep has none.
 const (
 	commandHold   = "hold"   // lock the key, and hold it
 	commandWait   = "wait"   // lock the key as the waiter of this number, and unlock it at once
@@ -136,7 +136,7 @@ func (h *holder) wait(ctx context.Context, key string, place int) error {
 	return l.Unlock(ctx)
 }
 
-// count waits for the key for a moment: the error of that says how many were ahead.
+// count waits for the key for a moment: the error of that call says how many were ahead.
 func (h *holder) count(ctx context.Context, key string) error {
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()

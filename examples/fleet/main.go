@@ -12,8 +12,8 @@
 // Whenever the mesh reports that every shard is fully replicated, one process is killed, and restarted at
 // once with the same name and address. The program prints each kill, with the time until
 // the next grant on any node. After that, two processes of the core are killed together and restarted, and then
-// all three. What the clients hold they must not lose. After either, keys that are free wait for a quiet time of
-// about ten seconds, since clients live on.
+// all three. The clients must not lose the locks that they hold. After either of these two kills, keys that are free wait for a quiet
+// time of about ten seconds, since clients live on.
 // At the end the program audits the file: every acknowledged append is
 // there exactly once, and tokens only grew. The exit status is 1 if the audit fails, if a client lost its lock, or if
 // the mesh recovered so slowly that there were fewer than six kills in 30 seconds.
@@ -24,16 +24,16 @@
 //
 //	go run ./examples/fleet -measure
 //
-// measures how fast a mesh recovers. It kills the node that leads the shard of a free key,
-// thirty times, each time while a client on another node locks and unlocks the key.
+// measures how fast a mesh recovers. It kills the process that leads the shard of a free key,
+// thirty times, each time while another process locks and unlocks the key.
 //
 //	go run ./examples/fleet -rows
 //
 // plays what may happen to a core, one row after the other: two of three killed together, two of five, the whole core, orderly
 // restarts, a rolling restart with kills, processes that are stopped meanwhile, shorter leases, a machine that is gone for good and is
 // replaced. Each row has a new mesh, with clients that hold 50 locks with leases of ten seconds, wait in queues, and lock free
-// keys of every shard. It prints what the holders kept, whether the queues kept their order, and how long free keys could not be
-// locked. The exit status is 1 if a row fails: see row.go for the rows, and verdict.go for what is asked of them. All of them take
+// keys of every shard. For each row the program prints what the holders kept, whether the queues kept their order, and how long free keys
+// could not be locked. The exit status is 1 if a row fails: see row.go for the rows, and verdict.go for what is asked of them. All of them take
 // about six minutes, and need a machine that is not busy, since most of what is asked is a time; -row TEXT plays some.
 package main
 
@@ -46,7 +46,7 @@ import (
 
 const (
 	key       = "journal"        // its lock guards the file
-	core      = 3                // how many members the list has; all others are clients
+	core      = 3                // how many processes are at an entry of the list; all others are clients
 	replicas  = 3                // of each shard
 	lease     = 2 * time.Second  // how long the journal's lock outlives its process
 	longLease = 10 * time.Second // how long a client's own lock does

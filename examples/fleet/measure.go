@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// warm is how long a client locks and unlocks before each kill, and how long the fleet rests
+// warm is how long a member locks and unlocks the key before each kill, and how long the fleet rests
 // after one.
 const warm = 200 * time.Millisecond
 
-// runMeasure kills the leader of a key's shard again and again, while a client on another
-// node locks and unlocks that key. It prints how long the client waits for its next lock.
+// runMeasure kills the member that leads a key's shard again and again, while another member
+// locks and unlocks that key. It prints how long that one waits for its next lock. In this file, that member
+// is the client, also if it is of the core.
 func runMeasure(nodes, kills int, verbose bool) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()

@@ -60,7 +60,7 @@ type event struct {
 	At     int64  `json:",omitempty"` // when it was granted, or its loss was seen: likewise
 	Until  int64  `json:",omitempty"` // swept: until when the member was certain that it held the lock; 0: not at all
 	Token  uint64 `json:",omitempty"`
-	Place  int    `json:",omitempty"` // served and queued: a place in a queue; swept: a shard
+	Place  int    `json:",omitempty"` // served: the waiter's number; queued: how many are in the queue; swept: a shard
 	Text   string `json:",omitempty"` // acked: the record's author; leads: a name; awaits: entries; failed, exited and changed: why; others: a key
 }
 
@@ -69,9 +69,9 @@ const (
 	joined  = "joined"
 	healthy = "healthy" // every shard is fully replicated
 	holds   = "holds"   // a client has locked a key, to hold it
-	dropped = "dropped" // it has lost that
+	dropped = "dropped" // the client has lost that lock
 	granted = "granted"
-	acked   = "acked" // a record counts forever
+	acked   = "acked" // the member's record counts forever: see journal.go
 	lost    = "lost"  // a lock was lost before its unlock
 	leads   = "leads" // the answer to commandLeader
 	failed  = "failed"
@@ -183,7 +183,7 @@ func readCommands(to chan<- string) {
 // that the member can say what it waits for.
 const timeout = patience - 5*time.Second
 
-// startNode starts the member's node. It does not wait for the mesh, so that a member that waits can say for whom.
+// startNode starts the member's node. It does not wait for the mesh, so that meanwhile the member can tell for which entries it waits.
 func startNode(ctx context.Context, flags memberFlags, verbose bool) (*mesh.Node, error) {
 	logs := slog.New(slog.DiscardHandler)
 	if verbose {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Commands for what an operator asks, and does. Behind commandChange are the entry to add and the one to remove.
+// Commands for what an operator asks, and does. The arguments of commandChange are the entry to add and the one to remove.
 const (
 	commandAwaits = "awaits" // tell for which entries the node waits
 	commandChange = "change" // change the list of the core
@@ -133,9 +133,9 @@ func replaceLive(ctx context.Context, g *stage) error {
 	return g.turn(ctx, "a restart with the list that was kept", asked)
 }
 
-// replaceByRestarts kills one of three for good. Then the others are restarted with a list without it, and with one that has a
-// new entry in its place: the list changes by one entry at a time. Of two voters both are needed. So each restart of one of
-// two costs a quiet time; one of them is a kill.
+// replaceByRestarts kills one of three for good. Then the others are restarted with a list without that entry, and later with a list that
+// has a new entry in its place: the list changes by one entry at a time. While there are two voters, both are needed. So each restart of one
+// of the two costs a quiet time. One of these restarts is a kill.
 func replaceByRestarts(ctx context.Context, g *stage) error {
 	lost, one, other := g.core[0], g.core[1], g.core[2]
 	if err := g.lose(ctx, lost); err != nil {

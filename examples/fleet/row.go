@@ -16,11 +16,11 @@ import (
 type row struct {
 	name string
 	crew crew
-	keep bool // its members have state directories
+	keep bool // the members have state directories
 	play func(context.Context, *stage) error
 }
 
-// The rows. Nobody helps the mesh in any of them, but an operator where the list changes.
+// The rows. Nobody helps the mesh in any of them, except an operator where the list changes.
 var rows = []row{
 	{"two of three killed, restarted at once", crew{core: 3, clients: 3, replicas: 3}, false, killTwo},
 	{"two of five killed, restarted at once; 3 replicas", crew{core: 5, clients: 3, replicas: 3}, false, killTwoOfFive},

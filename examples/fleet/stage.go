@@ -11,7 +11,7 @@ const (
 	waiters = 3  // in each queue
 	quiet   = longLease + longLease/50
 	hurry   = time.Second     // for all that is not quiet time
-	settle  = quiet + hurry/2 // after it, leases that are not renewed have ended
+	settle  = quiet + hurry/2 // after this time, leases that are not renewed have ended
 )
 
 // queues are those of the held keys that have waiters, unless some clients are idle.
@@ -77,8 +77,8 @@ func (g *stage) queue(ctx context.Context) error {
 	return nil
 }
 
-// awaitPlace asks a client how many wait for a key, until it says so many twice in a row. What it says once may contain a
-// question that has just ended.
+// awaitPlace asks a client how many wait for a key, until it says want twice in a row. One answer alone may still count a
+// waiter of an earlier question, which waits for a moment itself.
 func (g *stage) awaitPlace(ctx context.Context, p *process, key string, want int) error {
 	right := 0
 	for began := time.Now(); right < 2; {

@@ -38,12 +38,12 @@ func (v *evidence) record(e event) {
 	}
 }
 
-// after says whether a call after t has been granted, in each of the shards.
+// after reports whether in each of the shards a call that began after t has been granted.
 func (v *evidence) after(t time.Time, of []int) bool {
 	return !slices.ContainsFunc(of, func(shard int) bool { _, ok := v.first(shard, t); return !ok })
 }
 
-// first returns when the first call after t was granted in a shard.
+// first returns when the first call that began after t was granted in a shard.
 func (v *evidence) first(shard int, t time.Time) (at time.Time, ok bool) {
 	for _, e := range v.swept[shard] {
 		if e.Called > t.UnixNano() {
@@ -58,12 +58,12 @@ type check struct {
 	name     string // of what happens in it; empty: what the row is named for
 	shards   []int
 	from, to time.Time     // from is when the processes were killed, or restarted if that is later
-	least    time.Duration // for which no free key may be granted: the quiet time, if there is one
-	most     time.Duration // for which a free key may not be granted
+	least    time.Duration // after from, for so long no free key may be granted: the quiet time, if there is one
+	most     time.Duration // for how long, at most, no free key is granted
 }
 
-// times says how long free keys of the check's shards were out of reach, in the worst shard: the time from its
-// begin until a call after it was granted, and the longest time between two grants.
+// times returns how long free keys of the check's shards were out of reach, in the worst shard: the time from c.from
+// until a call that began after it was granted, and the longest time between two grants.
 func (v *evidence) times(c check) (opened, pause time.Duration) {
 	for _, shard := range c.shards {
 		at, ok := v.first(shard, c.from)

@@ -33,12 +33,12 @@ ask() {
 		curl -sS -X "$1" "http://127.0.0.1:738$server$2"
 	fi
 }
-# expect TEXT METHOD PATH [BODY] fails unless the answer has that text, of which each part stands in it. The answer is left in $answer.
+# expect WORDS METHOD PATH [BODY] makes a request, and fails unless the answer contains each of the words. The answer is left in $answer.
 expect() {
 	want=$1
 	shift
 	answer=$(ask "$@")
-	for _ in $(seq 20); do # what is asked for again is not asked for twice; a machine may be slow
+	for _ in $(seq 20); do # a machine may be slow; a request that is repeated is not made twice
 		case $want$answer in
 		*waiting*waiting*) break ;;
 		*waiting*) [ "${want#*waiting}" = "$want" ] || break ;;
