@@ -13,7 +13,7 @@ import (
 )
 
 // Election chooses one leader among those that campaign, in the order of their calls, and tells every node that asks who it is.
-// Its name is a key of the mesh: while somebody leads or campaigns, the key cannot be locked, nor the reverse.
+// Its name is a key of the mesh: while somebody leads or campaigns, the key cannot be locked; while it is locked, nobody can campaign.
 //
 //	err := node.Election("scheduler").Lead(ctx, []byte(addr), func(ctx context.Context, l *mesh.Leadership) error {
 //		return schedule(ctx, l.Token())

@@ -213,7 +213,7 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	case l.isZero():
 		return ErrClosed
 	case !l.grant.fixed:
-		return invalid("Extend", d, "a lock with MaxHold")
+		return invalid("Extend", "of a lock without MaxHold", "of one with MaxHold")
 	}
 	if cfg := l.grant.owner.config; d < minHold || d > cfg.maxTTL() {
 		return cfg.invalidHold("Extend", d)

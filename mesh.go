@@ -62,7 +62,7 @@ const joinTimeout = time.Minute
 // the node can serve, or after 60 s with an error that says what it waited for. A process that must
 // do something meanwhile, such as answer the probes of its platform, calls [Start] instead.
 //
-// The seeds are the core of the mesh: the nodes that answer at these entries vote, and keep the locks. A node
+// The seeds are the core of the mesh: a node that answers at one of these entries has a seat in it, votes, and keeps locks. A node
 // that answers at none of them is a client: it need not be dialled, and comes and goes without moving anything. It must
 // reach most of the core to join. [WithClientOnly] makes a client that opens no port.
 // All nodes of a fleet have the same list. The core founds the mesh together: every entry must answer, and no
@@ -102,7 +102,7 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 }
 
 // Solo makes a mesh of one on loopback, for tests and for a single process. It is Join without seeds, with
-// [WithFound], and with a loopback address unless WithBind names one.
+// [WithFound], and at a free port of 127.0.0.1. WithBind may name another loopback address; any other is ErrInvalidOption.
 func Solo(opts ...Option) (*Node, error) {
 	return Join(nil, append(slices.Clip(opts), WithFound(), loopbackOnly)...)
 }

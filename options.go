@@ -93,7 +93,7 @@ func WithBind(addr string) Option {
 
 // WithAdvertise sets the host and port at which other nodes reach this node, if they differ
 // from where it listens, for example behind address translation. Default: the bind address;
-// if that is all interfaces, this machine's private IP.
+// if that is all interfaces, this machine's private IP or, with a warning in the log, 127.0.0.1 if it has none.
 func WithAdvertise(addr string) Option {
 	return func(o *options) {
 		host, err := splitAddr(addr)
