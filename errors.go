@@ -32,8 +32,8 @@ var (
 // what the node waits for. Nothing was sent, and the next call on a node of [Start] may succeed.
 var ErrNotFounded = fault.ErrNotFounded
 
-// Errors of operators' calls, for errors.Is; ErrNoQuorum is one as well. After ErrAlive, ErrChanged, ErrUnfinished and ErrNoQuorum
-// the core may have decided what was asked for, or may still: see the call.
+// Errors of operators' calls, for errors.Is; ErrNoQuorum is one as well. After ErrAlive, ErrUnfinished and ErrNoQuorum the core may still
+// decide what was asked for. What has come of the order, each call says of its errors.
 var (
 	// ErrNoSeat: the node has no seat in the core, and so cannot take this order: ask a node of the core.
 	ErrNoSeat = fault.ErrNoSeat

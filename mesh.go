@@ -424,7 +424,7 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 
 // WaitReady waits until the node can serve ([Health].Settled), and returns nil. If ctx ends first, it returns an
 // error that unwraps to ErrNotFounded and to ctx.Err(), and says what the node waits for, for example which seed
-// does not answer; if the node ends first, [Node.Err].
+// does not answer; if the node ends first, [Node.Err]; while it leaves, ErrClosed.
 func (n *Node) WaitReady(ctx context.Context) error {
 	switch {
 	case ctx == nil:

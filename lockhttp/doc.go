@@ -54,12 +54,13 @@
 //	                 guest gets its locks back in this way. Answer: Renewal
 //	POST   /release  ends the use of a resource that its user has. Body: node_id, resource_id, user
 //	GET    /refs     the users of a resource: ?resource_id=. Answer: Refs
-//	PUT    /locks/{key}  POST /lock of the type "lock", or another one: ?node_id= &type= &n= &capacity= &wait_ms=
+//	PUT    /locks/{key}  POST /lock of the type "lock", or another one: ?node_id= &type= &n= &capacity= &try= &wait_ms=
 //	GET    /locks/{key}  GET /lock of it
-//	DELETE /locks/{key}  POST /unlock of it
+//	DELETE /locks/{key}  POST /unlock of it: ?node_id= &type= &token=
 //
 // The types are "lock", "rlock", "semaphore" (with n of capacity permits), and the operations "pull", "update" and "delete" on a resource,
-// whose meaning is that of mesh.Resource. After a pull, and after one that is skipped, the guest's user uses the resource until
+// whose meaning is that of mesh.Resource. Everything that is asked about a semaphore must name n and capacity, a GET or an unlock as well.
+// After a pull that succeeds or is skipped, the guest's user uses the resource until
 // POST /release; such a use outlives the guest's lease unless "durable" is false.
 //
 // With wait_ms, up to 3,600,000, the answer comes when the state is another one than "waiting", or after that time, but after a third of the
@@ -77,7 +78,7 @@
 //	     broken      the guest held it, and an operator has broken that
 //	409  in_use      the resource is used; with the users
 //	     locked      a "try" would have to wait
-//	     mismatch    the key is in use as something else, or the request_id was
+//	     mismatch    the key is in use as something else, or the guest has asked for something else by this request_id or type
 //	     running     the request has left the queue: it holds the key, or its operation runs
 //	503  no_quorum   no majority of the replicas answers, or the server cannot serve yet; retry after Retry-After seconds
 //	     quiet       the shard is quiet, and grants nothing yet; a "try" is refused

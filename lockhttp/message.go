@@ -21,8 +21,8 @@ type Request struct {
 	ResourceID string `json:"resource_id"`          // 1 to 1024 bytes
 	RequestID  string `json:"request_id,omitempty"` // up to 125 bytes: names the request in place of its type
 
-	N        int64 `json:"n,omitempty"`        // semaphore: permits, 1 to capacity
-	Capacity int64 `json:"capacity,omitempty"` // semaphore: 1 to 2^40
+	N        int64 `json:"n,omitempty"`        // semaphore, in every request: permits, 1 to capacity
+	Capacity int64 `json:"capacity,omitempty"` // semaphore, in every request: 1 to 2^40
 	Try      bool  `json:"try,omitempty"`      // lock, rlock, semaphore: do not wait
 
 	Version       string `json:"version,omitempty"`         // pull, update, delete: up to 255 bytes

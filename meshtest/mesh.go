@@ -110,8 +110,9 @@ func (m *Mesh) Node(i int) *mesh.Node {
 	return m.places[i].node
 }
 
-// Client adds a client of the core, waits until it is ready, and returns its index. Without [mesh.WithName] it is called
-// "client-" and the index. Kill, Restart and Isolate take the index of a client, too.
+// Client adds a client of the core, waits until it is ready, and returns its index. It has these options alone, and not those of Fleet: a
+// lease TTL of Fleet is not its own, and without one it has 10 s, or the mesh's MaxTTL if that is shorter. Without [mesh.WithName] it is
+// called "client-" and the index. Kill, Restart and Isolate take the index of a client, too.
 func (m *Mesh) Client(opts ...mesh.Option) (i int) {
 	m.t.Helper()
 	i = len(m.places)
