@@ -61,8 +61,8 @@ func (s *Session) Err() error {
 	return s.inner.Err()
 }
 
-// TTL returns the session's TTL as it was set. Once MaxTTL is lowered below it ([Node.SetMaxTTL]), locks outlive a renewal by MaxTTL
-// alone.
+// TTL returns the session's TTL as it was set. If MaxTTL is lowered below it ([Node.SetMaxTTL]), locks outlive their last confirmed renewal
+// by MaxTTL only.
 func (s *Session) TTL() time.Duration {
 	if s.isZero() {
 		return 0
@@ -107,7 +107,8 @@ func (s *Session) Abandon() {
 //     if the key's replicas have not answered for 2 s
 //   - ErrCapacityMismatch, ErrTooManyWaiters, ErrClosed, or ErrLost if the session was lost
 //   - ErrLost for a lock with [MaxHold] that ended before it could be returned, because the
-//     answer took that long or this process was suspended
+//     answer took that long or this process was suspended; ErrBroken if an operator broke the
+//     lock before it could be returned ([Node.Break])
 //   - ErrSelfDeadlock or ErrUpgrade if ctx comes from a lock of the same key; see [Reentrant]
 //   - ErrDeadlock, in a *WaitError, with [DetectDeadlock]
 //   - ErrInvalidKey, ErrInvalidOption

@@ -142,7 +142,7 @@ func (m *Mesh) Kill(i int) {
 // Restart starts nodes anew, with their options and addresses and with empty memory, and returns when they are ready. One that
 // runs is killed first; for an orderly restart, call its Leave before.
 //
-// A core that has lost a majority at once goes on only when every entry answers: restart all nodes that are
+// A core that has lost a majority at once goes on, as a rule, only when every entry answers: restart all nodes that are
 // down in one call. Then free keys wait for the quiet time, 2 % more than [mesh.WithMaxTTL]. The test fails if a node is cut off or listed
 // twice, or is not ready within 30 s.
 func (m *Mesh) Restart(nodes ...int) {
