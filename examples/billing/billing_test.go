@@ -15,7 +15,7 @@ func TestBillsAreSentOnce(t *testing.T) {
 	search.Test(t, search.Plan{
 		Options: simulate.Options{Profile: simulate.LAN},
 		Seeds:   80,
-		Wanted:  true, // that some world comes to what is expected
+		Wanted:  true, // fail also if no world sends a bill: then nothing was tested
 		Play: func(w *simulate.World) error {
 			w.Expect("bills are sent once")
 			store := &store{Register: w.Register("store"), world: w, sent: make(map[int]int)}
@@ -47,7 +47,7 @@ func (s *store) Sent(token uint64, month int) bool {
 }
 
 func (s *store) Write(ctx context.Context, token uint64, month int) bool {
-	onItsWay := time.Duration(s.world.Rand().Uint64N(uint64(3 * time.Second))) // nothing calls a write back
+	onItsWay := time.Duration(s.world.Rand().Uint64N(uint64(3 * time.Second))) // a write that was sent cannot be recalled
 	_ = simulate.Sleep(context.WithoutCancel(ctx), onItsWay)
 	if !s.Register.Write(token) { // leave this out, and see
 		return false
