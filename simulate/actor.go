@@ -285,8 +285,8 @@ func Wait(ctx context.Context, done <-chan struct{}) error {
 	return nil
 }
 
-// Go starts another actor on the host of ctx, which gets ctx. The channel returned
-// is closed when it has ended.
+// Go starts another actor on the host of ctx, and passes ctx to it. The channel returned
+// is closed when that actor has ended.
 //
 //	done := simulate.Go(ctx, "helper", func(ctx context.Context) { … })
 func Go(ctx context.Context, name string, fn func(ctx context.Context)) <-chan struct{} {

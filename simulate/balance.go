@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Balance lets an address lead to others from now on, "host:port" all of them: each dial goes to one of these, which
-// the seed draws, as through a load balancer or a name with several records. The address need not be a host's; if it is,
-// that one is reached no more unless it is among the others. Without others, dials go where they went before. Connections
-// that exist, and the messages of Send, are as they were.
+// Balance lets an address lead to others from now on, as a load balancer or a name with several records does: the seed draws
+// for each dial to which of them it goes. All are "host:port", else Balance panics. The address need not be a host's; if it is,
+// dials no longer reach that host unless to names it, too. Without to, dials go where they went before Balance. Connections
+// that exist, and the messages of Send, are not affected.
 func (n *Net) Balance(addr string, to ...string) {
 	for _, a := range append([]string{addr}, to...) {
 		if _, _, err := net.SplitHostPort(a); err != nil {

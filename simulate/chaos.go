@@ -9,10 +9,11 @@ import (
 
 // ChaosOptions say what [World.Chaos] may do.
 type ChaosOptions struct {
-	// For is how long faults go on. Then everything is healed, with HealAll.
+	// For is how long faults go on, unless Least or a fault of the kind "outlast" makes the storm longer. At its
+	// end everything is healed, with HealAll, unless Unhealed is set.
 	For time.Duration
-	// Least is how many faults there shall be at least: a storm that had fewer by then
-	// goes on, up to ten times as long. A storm that has no kind of fault does not.
+	// Least is how many faults there shall be at least: a storm that had fewer after For
+	// goes on, for ten times For at most. A storm whose profile and seed allow no kind of fault ends after For.
 	Least int
 	// MayCrash reports whether the process on a host may be ended now, with all that it
 	// remembers. The default is [Host.MaySpare]: no shard may lose a majority.
@@ -20,23 +21,23 @@ type ChaosOptions struct {
 	// MayCrashAll reports whether all processes may be ended now, at once, to start again within
 	// d: no lock survives that, and the mesh that is founded then is another one. The default is never.
 	MayCrashAll func(d time.Duration) bool
-	// Longest is the longest lease that there may be. A fault of the kind "outlast", a cut that is longer
-	// than all that is timed, is longer than this, too. Default: 10 s.
+	// Longest is the longest lease that there may be. A fault of the kind "outlast" is a cut that is longer
+	// than every timer of the mesh, and longer than Longest. Default: 10 s.
 	Longest time.Duration
 	// Without lists the kinds of faults that shall not happen: see [FaultKinds].
 	Without []string
-	// Join starts a host that is new, if one shall join in the midst of the storm.
+	// Join starts a host that is new. The storm calls it when a host is to join; nil: none joins.
 	Join func(host string)
-	// Unhealed leaves broken at the end what is broken: HealAll and HealCore are for the
-	// caller.
+	// Unhealed leaves the faults that last as they are at the end of the storm: the caller then calls HealAll, HealCore or
+	// HealSomeCore.
 	Unhealed bool
 }
 
 // Chaos is a storm of faults: which kinds, how often and for how long is drawn
 // from the seed, differently for each world. What it draws does not depend on what
-// happens, so that a storm can be had again without some of its faults: see
-// Options.Only. Those that are aimed are drawn beforehand, too, and wait for a message on which
-// much hangs: they strike right after it was sent, if it ever is.
+// happens, so that a storm can be repeated without some of its faults: see
+// Options.Only. Aimed faults are drawn beforehand, too, and then wait for an important message or a rare situation: they
+// strike right after it, if it ever comes.
 type Chaos struct {
 	world   *World
 	opts    ChaosOptions
@@ -54,16 +55,16 @@ type Chaos struct {
 // Fault is one fault of a storm.
 type Fault struct {
 	Name    string        // its kind, and its number among those of its kind: "crash/3"
-	At, For time.Duration // For is zero for what happens in a moment; one that is aimed waits from At on
-	// Happened is false if it could not be: its host was down already, no majority would
+	At, For time.Duration // when it was drawn, in true time, and how long it lasts; zero: a moment. An aimed fault waits from At on
+	// Happened is false if the fault could not happen: its host was down already, no majority would
 	// have been left, or the message that it was aimed at never came.
 	Happened bool
 }
 
 // Chaos begins a storm of faults, as the world's profile has it. Without a profile it may have every
 // kind of fault; but each world lacks about a third of the kinds, which the seed draws. The storm strikes
-// the hosts that exist, of which there must be some, and ends by itself, with HealAll. A world has one
-// storm at most.
+// the hosts that exist, and ends by itself, with HealAll unless Unhealed is set. It panics if there is no host yet, if the world has
+// had a storm, if For, Least or Longest is negative, and if Without names no kind of fault.
 //
 //	storm := w.Chaos(simulate.ChaosOptions{For: time.Minute})
 //	err := w.Run(time.Minute + 30*time.Second)
@@ -174,7 +175,7 @@ func (c *Chaos) Stop() {
 // Over reports whether the storm has ended.
 func (c *Chaos) Over() bool { return c.over }
 
-// Faults returns the storm's faults so far.
+// Faults returns the storm's faults so far, also those that could not happen.
 func (c *Chaos) Faults() []Fault { return c.faults[:len(c.faults):len(c.faults)] }
 
 // Total is the number of faults that happened.

@@ -69,8 +69,8 @@ func (w *World) HealCore(hosts ...string) {
 //
 // Each host of the core has a node that has joined and is not leaving, and together they have a majority of
 // each shard's voters, and of the next voters on which the mesh has decided. All hosts without such a node are left out. Then
-// some of the hosts named, or of all if none is named, are left out, until half as many as are named are out, or fewer, as the
-// seed says, but at least one.
+// hosts named by spare, or any hosts if it is empty, are left out, as long as these conditions hold. The seed draws how many: from
+// one to half of those that may be left out.
 //
 // The core must not need a host out of it. So a host stays in if its node has a replica without a vote,
 // which may be about to get one, or leads a shard and does not hear a voter of the core, which it may be

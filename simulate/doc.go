@@ -61,8 +61,8 @@
 //   - the end of all faults, for a World: HealAll; HealCore and HealSomeCore, after which the rest stays broken
 //
 // A verb that names a host or a loop that does not exist, or a number out of its range, panics with
-// a text that names it; within Run that fails the run. To crash a host that is down, to
-// resume one that runs, or to end a fault that has not begun does nothing.
+// a text that names it; within Run that fails the run. Crashing a host that is down,
+// resuming one that runs, and ending a fault that has not begun do nothing.
 //
 // [World.Serving], [World.Queue], [Net.Reaches], [Net.InFlight] and [World.State] tell how
 // the world stands: with [World.RunUntil] a scenario can wait for the right moment to break

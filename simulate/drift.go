@@ -22,7 +22,7 @@ func checkRate(verb string, ppm, most int64) {
 }
 
 // SetRate makes a host's clocks gain ppm millionths (or lose, if it is negative)
-// from now on. The mesh's promises hold within its bound on rates: 10,000 ppm.
+// from now on, from -500,000 to 1,000,000. The mesh's promises hold within its bound on rates: 10,000 ppm.
 //
 //	w.Host("a").Clock.SetRate(-10_000) // 1 % slow
 func (c *Clock) SetRate(ppm int64) {

@@ -19,7 +19,7 @@ type Flight struct {
 }
 
 // Hold keeps every frame that one host sends to another from now on, and those on their
-// way, until Release. The connection does not suffer: it shows only in what is
+// way, until Release. The connection stays up: the hosts notice only that the frames are
 // missing. To keep only some frames back, see [Net.Rule] and [Keep].
 //
 //	w.Net.Hold("a", "b")

@@ -9,13 +9,12 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Gossip is how much worse news of members travels than the links let it. It is
-// never an oracle: without any of these it is as late as the real gossip is, and
-// as wrong.
+// Gossip says how much later, and how much less reliably, news of members travels than the links alone would let it.
+// With all fields zero the simulated gossip is as late as the real one, and as often wrong: it never knows more than that.
 type Gossip struct {
-	Lateness time.Duration // mean of what news takes beyond its frame, up to 6 s; probes do not wait
-	Lost     int64         // of a million pieces of news
-	Lies     int64         // of a million probes: the probed one is called dead for nothing
+	Lateness time.Duration // the mean of what news takes beyond its frame, which is 6 s at most; probes are not delayed
+	Lost     int64         // how many of a million pieces of news are lost
+	Lies     int64         // after how many of a million probes the probed node is called dead although it lives
 }
 
 // gossip is what all nodes' gossip has in common.

@@ -15,14 +15,14 @@ import (
 // promises: by what callers were told, when, and with which tokens, and by what its replicas tell. The
 // nodes tell all of it by themselves. The first broken promise ends the run.
 type History struct {
-	// Bound is how long a call for a free key may wait once the world is healed. Lockers
+	// Bound is how long a call for a free key may wait once the world is healed, in true time. Lockers
 	// set it. Zero: for ever.
 	Bound time.Duration
 	// Meshes is how many meshes may live in the world at a time; zero means one. Where there
 	// may be several, a mesh of one may end itself; otherwise no node may.
 	Meshes int
-	// Relists says that the list of seeds changes. Then a mesh may be founded beside what is left of another one at an entry
-	// that was dropped, if that can decide nothing any more.
+	// Relists says that the core's list changes in this world. Then the checkers allow that a mesh is founded while nodes of
+	// an earlier mesh still run, if these can decide nothing any more: they have no majority of its core or of a shard.
 	Relists bool
 
 	checks *check.History
@@ -34,7 +34,7 @@ func (w *World) History() *History { return &w.history }
 // Calls returns how many calls began, and how many ended in a hold.
 func (h *History) Calls() (begun, held int) { return h.checks.Calls() }
 
-// Finish checks what only the end can tell. Every call has ended (G4); no hold was lost before its
+// Finish checks what only the end can tell. Every call has ended (G6); no hold was lost before its
 // time (G5) or, in a world without faults, at all; each key's history is linearizable; and all replicas
 // have the same tables. Call it when all actors have ended. [Play] checks all of this by itself,
 // except that every call has ended.

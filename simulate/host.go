@@ -52,7 +52,8 @@ type boot struct {
 }
 
 // Host returns the host of that name, and makes it, running, if there is none. The name is
-// what others dial: it has no colon and no space, and is none by which each host finds itself, as "localhost".
+// what others dial: it has no colon and no space, and no name by which every host finds itself, as "localhost" is, is allowed.
+// Host panics on any other name.
 func (w *World) Host(name string) *Host {
 	if h := w.byName[name]; h != nil {
 		h.known = true
@@ -158,8 +159,8 @@ func (h *Host) Boot(name string, fn func(ctx context.Context)) {
 }
 
 // Do runs fn as an actor on the host, waits until it has ended, and reports whether
-// fn returned: it does not if the host crashes. Do returns early when
-// ctx, which is the caller's own, ends.
+// fn returned. It returns false if the host is down or crashes meanwhile, and if ctx, the
+// caller's own context, ends first: then fn goes on.
 func (h *Host) Do(ctx context.Context, name string, fn func(ctx context.Context)) bool {
 	ended := false
 	done := h.Go(name, func(ctx context.Context) { fn(ctx); ended = true })

@@ -14,19 +14,19 @@ import (
 // arrive once, in order, and those sent into a short cut arrive after it. With any
 // of them it is harsher than any real one.
 type Link struct {
-	Latency time.Duration // the least; zero means 200 µs
-	Jitter  time.Duration // the mean of what comes on top; what is late by seconds costs the connection
+	Latency time.Duration // the least, up to 1 h; zero means 200 µs
+	Jitter  time.Duration // the mean of what comes on top, up to 1 h; a frame that is late by seconds breaks the connection
 	Shape   Shape         // how Jitter is spread
-	// Loss, Duplicate and Reorder are of a million frames. Those that are reordered are
-	// late by up to some milliseconds.
+	// Loss, Duplicate and Reorder say how many of a million frames are lost, come twice, or come late. A frame that is
+	// reordered is late by up to some milliseconds.
 	Loss, Duplicate, Reorder int64
 	// Bandwidth is in bytes per second; zero means no limit. What is sent faster queues
 	// up, one frame behind the other, all connections in one queue; urgent frames pass
-	// the others. A change of it counts for what waits already, too.
+	// the others. A change of Bandwidth counts for frames that wait already, too.
 	Bandwidth int64
-	// Queue is how many bytes may wait there when a frame is sent; zero means no limit but those of
-	// the connections. With that many, the frame is refused, as by the full queue of a real connection:
-	// the sender knows. It does not go by the frame's own size: real queues have room for the largest one.
+	// Queue limits how many bytes may wait behind Bandwidth; zero means no limit but those of
+	// the connections. A frame that is sent while so many wait is refused, as by the full queue of a real connection:
+	// the sender is told. The frame's own size does not count: real queues have room for the largest frame.
 	Queue int64
 }
 

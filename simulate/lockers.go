@@ -31,16 +31,16 @@ type Lockers struct {
 	// take 6 s at most, a voter that is gone is replaced 5 s later, and its successor has to be
 	// sent the table.
 	TTL, Bound time.Duration
-	// Calls is how many calls Run sees at least: a storm that left fewer is followed by
-	// calm until there were as many.
+	// Calls is how many calls there must be in a Run: after a storm that left fewer, Run waits for more, for a minute at
+	// most, and then fails.
 	Calls int
 	// Newcomers lets the storm bring hosts that were not there before. Join must be able
 	// to join from any host.
 	Newcomers bool
-	// Underway is called after the storm, again and again. It begins nothing any more, and returns how many steps are left of
-	// what was begun and ends by itself once all is well, a change of the list of the mesh for example. If there are some,
-	// the storm is followed by HealAll, and by nothing else until they are over. The number may grow, but it must not stay
-	// as it is for longer than two nodes may take to leave.
+	// Underway is called after the storm, again and again; nil: nothing is under way. From its first call on the scenario must
+	// begin nothing new. It returns how many steps are left of work that ends by itself once all is well, a change of the core's
+	// list for example. If steps are left, Run heals everything with HealAll and waits until none is. The number may grow, but
+	// Run fails if it stays the same for longer than two nodes may take to leave.
 	Underway func() int
 
 	world *World
@@ -71,8 +71,8 @@ func (l *Lockers) node(host string) Node {
 // Run lets the lockers work through a storm of faults, heals everything, and then
 // demands what the mesh promises: all calls end, every key can be locked again from
 // every host within TTL and Bound (G4, G6), every voter of every shard is in step with its
-// leader within Bound and the time that frames take, and the whole history holds up. These times begin when the nodes are
-// gone that were leaving then.
+// leader within Bound and the time that frames take, and the whole history holds up. These times begin when the nodes that
+// were leaving at the end of the storm are gone.
 //
 // In half of the worlds it does not heal everything, but only a core of hosts in which
 // every shard has a majority of its voters, if there can be one: see [World.HealSomeCore]. The faults of the

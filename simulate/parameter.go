@@ -18,8 +18,9 @@ type Parameter struct {
 
 // Pick draws the parameter of that name from the seed, in [least, most]. Each parameter has a
 // source of chance of its own, so that a new one does not change the others.
-// Options.Set decides in place of the seed; a value out of range fails the run.
-// A name consists of letters, digits, and any of "-._/".
+// Options.Set decides in place of the seed; a value out of range fails the run. A second Pick of
+// a name returns what the first did, and fails the run if its range is another.
+// A name consists of letters, digits, and any of "-._/"; Pick panics on another name, and if least is more than most.
 // A search that finds a failure tries smaller values.
 //
 //	hosts := w.Pick("hosts", 3, 9)
@@ -27,8 +28,8 @@ func (w *World) Pick(name string, least, most int64) int64 {
 	return w.pick(name, least, most, func(s *stream) int64 { return least + s.below(most-least+1) })
 }
 
-// PickMostly is Pick for what is expensive to have much of: in one of sixteen worlds the value is above
-// usual, and in [least, usual] in the others.
+// PickMostly is Pick for a size of which large values are expensive: the value is in [least, usual] in fifteen of sixteen
+// worlds, and above usual in the others.
 //
 //	hosts := w.PickMostly("hosts", 3, 7, 20)
 func (w *World) PickMostly(name string, least, usual, most int64) int64 {

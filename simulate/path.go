@@ -180,8 +180,8 @@ func (n *Net) mend(c *cut) {
 }
 
 // Partition splits the hosts into groups that hear nothing of each other. Hosts
-// that no group names are one more group, and those that are made later in none: they
-// reach all others. It comes on top of other cuts; Heal ends them all.
+// that no group names are one more group. Hosts that are made later are in no group, and
+// reach all others. A partition comes on top of other cuts; Heal ends them all. Partition panics if a host is in two groups.
 //
 //	w.Net.Partition([]string{"a"}, []string{"b", "c"})
 func (n *Net) Partition(groups ...[]string) { n.partition(groups...) }
@@ -238,8 +238,8 @@ func (n *Net) partitionOneWay(from, to []string) *cut {
 func (n *Net) Isolate(host string) { n.partition([]string{host}) }
 
 // Swizzle cuts the hosts off, one after another in the first half of d, and lets them
-// in again in the second half, in another order: what each of them missed differs. The
-// order is drawn from the seed.
+// in again in the second half, in another order: what each of them missed differs. The seed draws both
+// orders. Swizzle panics if d is not positive or no host is named.
 //
 //	w.Net.Swizzle(10*time.Second, "a", "b", "c")
 func (n *Net) Swizzle(d time.Duration, hosts ...string) {

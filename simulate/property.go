@@ -19,9 +19,9 @@ type Property struct {
 	Asked, Met uint64
 }
 
-// Wanted reports whether some world of a search must meet the property: a claim to which no
-// world ever came proves nothing. A user's scenario need not meet the library's own marks,
-// which "lockmesh simulate -marks" demands; and a register need not have refused anything: see
+// Wanted reports whether a search with Plan.Wanted fails if no world meets the property: a claim that no
+// world ever evaluated proves nothing. It is false for the library's own marks,
+// which only "lockmesh simulate -marks" demands, and for registers, which need not have refused anything: see
 // search.Report.Unfenced.
 func (p Property) Wanted() bool { return p.Kind != Mark && p.Kind != Fence }
 
@@ -61,8 +61,8 @@ func (w *World) Always(name string, ok bool, format string, args ...any) {
 //	}
 func (w *World) Sometimes(name string, cond bool) { w.meet(name, Sometimes, cond) }
 
-// Expect names properties beforehand, so that a search also misses those to which none of its
-// worlds came: above all those that are claimed only where they come about.
+// Expect names properties beforehand, so that a search with Plan.Wanted also fails for those that none of its
+// worlds ever evaluated. Above all it serves properties that are claimed only where they come about.
 //
 //	w.Expect("a lock was lost at work")
 func (w *World) Expect(names ...string) {

@@ -7,11 +7,11 @@ package simulate
 //	if !w.Register("disk").Write(l.Token()) { … } // another caller has the lock by now
 type Register struct {
 	Highest uint64 // the highest token that it has seen
-	Writes  int    // how many it was asked for
+	Writes  int    // how many writes it was asked for, refused ones included
 	Refused int    // how many of them it refused
 }
 
-// Write reports whether the register takes a write that shows token.
+// Write asks the register to take a write that shows token, and reports whether it does. A taken token becomes Highest.
 func (r *Register) Write(token uint64) bool {
 	r.Writes++
 	if token < r.Highest {
@@ -22,7 +22,7 @@ func (r *Register) Write(token uint64) bool {
 	return true
 }
 
-// Register returns the register of that name.
+// Register returns the register of that name, and makes it if there is none.
 func (w *World) Register(name string) *Register {
 	r := w.registers[name]
 	if r == nil {

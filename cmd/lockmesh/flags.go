@@ -113,13 +113,13 @@ func newFlagSet() *flagSet {
 	}
 	f.SetOutput(io.Discard)
 	f.StringVar(&f.profiles, "profile", "all", "`profiles` of worlds, to be taken in turns: all, or some of "+list(simulate.Profiles()))
-	f.caseVar("seed", "the `number` of the first seed (default 1), or without -seeds and -for of the only one")
+	f.caseVar("seed", "the `number` of the first seed (default 1); without -seeds and -for only this seed is played")
 	f.IntVar(&s.search.Seeds, "seeds", 0, "the `number` of seeds (default 100, or 1 with -seed, or as many as -for allows)")
 	f.DurationVar(&s.search.For, "for", 0, "begin no more seeds after this `time`, such as 8h")
 	f.IntVar(&s.search.Workers, "workers", runtime.GOMAXPROCS(0), "the `number` of worlds that run at once")
 	f.BoolVar(&s.search.KeepGoing, "keep-going", false, "do not stop at the first failure")
 	f.BoolVar(&s.marks, "marks", false, "fail unless each rare situation that -list names came about in some world")
-	f.BoolVar(&s.shrink, "shrink", true, "make the first failure small; false by default if only one seed is played")
+	f.BoolVar(&s.shrink, "shrink", true, "make the first failure small; false by default if only one seed is played, and always with -story")
 	f.DurationVar(&s.search.Budget.For, "shrink-for", 2*time.Minute, "shrink for no longer than this `time`")
 	f.caseVar("set", "set `parameters` instead of drawing them: hosts=3,keys=2; site-*=least sets all that begin with site-")
 	f.caseVar("only", "allow only these `faults`: crash/1,pair/3, or none")
@@ -127,16 +127,16 @@ func newFlagSet() *flagSet {
 	f.caseVar("bug", "leave out rules of the protocol: the `names` of mutants, which are patches in simulate/mutants of the source tree")
 	f.StringVar(&f.until, "until", "", "stop one seed at this `point`, a number of events or a simulated time (12.5s), and print the state of the world")
 	f.StringVar(&s.page, "timeline", "", "write the timeline of the only seed, or of the first failure, into this HTML `file`")
-	f.StringVar(&s.log, "log", "", "write the same timeline as lines of JSON, for programs and for -replay, into this `file`")
-	f.BoolVar(&s.text, "text", false, "print the same timeline")
-	f.BoolVar(&s.mermaid, "mermaid", false, "print what led to the failure, or to the end, as a Mermaid diagram")
+	f.StringVar(&s.log, "log", "", "write the timeline of the only seed, or of the first failure, as lines of JSON, for programs and for -replay, into this `file`")
+	f.BoolVar(&s.text, "text", false, "print the timeline of the only seed, or of the first failure")
+	f.BoolVar(&s.mermaid, "mermaid", false, "print a Mermaid diagram of what led to the first failure, or to the end of the only seed")
 	f.StringVar(&f.replay, "replay", "", "repeat the run of a `file` that -log wrote; other flags take precedence")
 	f.StringVar(&f.story, "story", "", "play the story in this `file` instead of the drill")
 	f.BoolVar(&s.list, "list", false, "list parameters, faults, fault points, kinds of messages, marks and bugs")
 	return f
 }
 
-// caseVar defines a flag that says something about the first case.
+// caseVar defines a flag that sets a field of the first case.
 func (f *flagSet) caseVar(name, usage string) {
 	f.Func(name, usage, func(value string) error {
 		_, err := f.first.Take(name, value)
@@ -321,7 +321,7 @@ func repeated(file string) ([]string, error) {
 	}
 	args, ok := strings.CutPrefix(t.Repeat, thisCommand)
 	if !ok {
-		return nil, fmt.Errorf("-replay %s: it is about something else, to be repeated with\n\t%s", file, t.Repeat)
+		return nil, fmt.Errorf("-replay %s: its run is not one of lockmesh simulate; repeat it with\n\t%s", file, t.Repeat)
 	}
 	return shell.Split(args), nil
 }

@@ -25,11 +25,11 @@ const locksUsage = `usage: lockmesh locks <command> [flags] ...
   show KEY [ADDRESS]          who holds a key, with which token, who waits for it, and what is remembered of it
   break KEY TOKEN [ADDRESS]   take a key from what holds it under this token, as show names it
 
-break ends one hold, and never a later one. Its holder is told to stop (mesh.ErrBroken), and the key is free as soon as it has, or when the TTL of
-its session is over: nobody else gets it while the holder may still believe in it. What else the holder's process has goes on. If break ends
-before the key is free (-timeout), repeat it, or wait: what is broken is free later in any case.
+break ends one hold, and never a later one. The holder is told to stop (mesh.ErrBroken). The key is free as soon as the holder has
+stopped, or when the TTL of its session is over: nobody else gets the key while the holder may still believe in it. All else that the
+holder's process holds stays. If break ends before the key is free (-timeout), repeat it, or wait: the key becomes free in any case.
 
-A key that is no plain word is printed as a Go string, and may be given so: "\x00key". The node that is asked is at ADDRESS, or as -node
+A key that is no plain word is printed as a quoted Go string, "\x00key", and may be given in that form. The node that is asked is at ADDRESS, or as -node
 says; any node that has a port and is in the mesh will do. An ADDRESS is host:port, or a host (port 7300).
 The exit status is 0, 1 if it failed, and 2 if the arguments make no sense.
 
@@ -41,8 +41,8 @@ const refsUsage = `usage: lockmesh refs <command> [flags] ...
   ls RESOURCE [ADDRESS]             who uses a resource
   release RESOURCE USER [ADDRESS]   end the durable use of a user whose session has ended
 
-A use of a session that lives ends with Use.Release, or with the session: release leaves it, says so, and its exit status is 1. The node that is asked is at
-ADDRESS, or as -node says; any node that has a port and is in the mesh will do. An ADDRESS is host:port, or a host (port 7300).
+A use through a session that lives ends only with Use.Release, or with the session: then release changes nothing, and says so, with exit
+status 1. The node that is asked is at ADDRESS, or as -node says; any node that has a port and is in the mesh will do. An ADDRESS is host:port, or a host (port 7300).
 The exit status is 0, 1 if it failed, and 2 if the arguments make no sense.
 
 flags:
@@ -58,7 +58,7 @@ type keyFlags struct {
 func newKeyFlags(name, usage string, positional int) *keyFlags {
 	f := &keyFlags{operatorFlags: newOperatorFlags(name, usage, positional, true)}
 	if name == "locks" || name == "locks ls" { // the first is for the usage
-		f.StringVar(&f.prefix, "prefix", "", "with ls: only the keys that `begin` so")
+		f.StringVar(&f.prefix, "prefix", "", "with ls: only the keys that begin with this `text`")
 	}
 	if name == "locks" || name == "locks show" || name == "refs" || name == "refs ls" {
 		f.IntVar(&f.most, "most", 100, "with locks show and refs ls: how `many` elements of each list are told at most, up to 1000")
@@ -138,7 +138,8 @@ func shown(s string) string {
 	return s
 }
 
-// askKeys asks the node a question about keys, and returns what it has told, if it has told something.
+// askKeys asks the node a question about keys. Without an error, the Sight is nil if the node told of no key; the cursor is nil if
+// there are no more keys.
 func (f *keyFlags) askKeys(ctx context.Context, q operator.Question) (*operator.Sight, []mesh.KeyState, *shard.Cursor, error) {
 	q.Wait = f.timeout
 	ctx, cancel := context.WithTimeout(ctx, f.timeout+5*time.Second)
@@ -169,7 +170,7 @@ func (f *keyFlags) look(ctx context.Context, key string) (*mesh.KeyState, error)
 	q := shard.Inspection{Key: key, Most: f.most}
 	_, all, _, err := f.askKeys(ctx, operator.Question{Verb: operator.Look, Look: wire.Append(nil, &q)})
 	if err == nil && len(all) != 1 {
-		err = errors.New("the node has told nothing of it")
+		err = errors.New("the node told nothing of the key")
 	}
 	if err != nil {
 		return nil, err
@@ -188,7 +189,7 @@ func (f *keyFlags) list(ctx context.Context, c console) int {
 			q := shard.Inspection{Key: prefix, List: true, After: *after}
 			s, all, next, err := f.askKeys(ctx, operator.Question{Verb: operator.Look, Shard: sh, Look: wire.Append(nil, &q)})
 			if err == nil && s == nil {
-				err = errors.New("the node has told nothing")
+				err = errors.New("the node told nothing of its keys")
 			}
 			if err != nil {
 				return f.failed(c, err)
@@ -233,7 +234,7 @@ func (f *keyFlags) breaks(ctx context.Context, c console) int {
 	_, _, _, err = f.askKeys(ctx, operator.Question{Verb: operator.Break, Key: name, Token: token, Text: f.why})
 	switch {
 	case errors.Is(err, mesh.ErrUnconfirmed) || errors.Is(err, mesh.ErrQuiet):
-		return f.failed(c, fmt.Errorf("not confirmed yet, and it goes on if the key's leader has heard of it: repeat it, or look by lockmesh locks show (%w)", err))
+		return f.failed(c, fmt.Errorf("not confirmed yet; the break goes on if the key's leader has heard of it: repeat the command, or see lockmesh locks show (%w)", err))
 	case errors.Is(err, mesh.ErrNotHeld):
 		return f.failed(c, fmt.Errorf("nobody holds %s under token %d", shown(name), token))
 	case err != nil:

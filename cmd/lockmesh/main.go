@@ -2,7 +2,7 @@
 //
 //	go run github.com/lockmesh/mesh/cmd/lockmesh simulate -seeds 1000
 //
-// lockmesh help says which there are.
+// "lockmesh help" lists them.
 package main
 
 import (
@@ -26,7 +26,7 @@ const (
 // console is where a command writes.
 type console struct {
 	out, err io.Writer
-	terminal bool // err is one
+	terminal bool // err is a terminal
 }
 
 // collectAt is the GOGC of this command, unless the environment says another: worlds make
@@ -80,7 +80,7 @@ func usage(w io.Writer) {
   serve      run a node that serves locks and resources over HTTP
   status     show the state of a node
   core       show, check and change the core of a mesh
-  locks      show who holds which keys, and take a key from who holds it
+  locks      show who holds which keys, and take a key from its holder
   refs       show who uses a resource, and end a use
   simulate   play a mesh in simulated worlds, look for seeds that fail, and repeat them
 

@@ -30,17 +30,19 @@ const coreUsage = `usage: lockmesh core <command> [flags] ...
   ls [ADDRESS]          show the core as a node knows it
   check [ADDRESS]       say what is wrong with the core, and what to do
   add ENTRY             add an entry to the list of a mesh that runs
-  remove ENTRY          remove one
-  replace OLD NEW       do both, or one after the other if the list has three entries or fewer
-  declare-dead ENTRY    the node at this entry of the list has ended for good: its machine is gone
+  remove ENTRY          remove an entry from the list
+  replace OLD NEW       add NEW and remove OLD, at once, or one after the other if the list has three entries or fewer
+  declare-dead ENTRY    tell the core that the node at this entry has ended for good, with its machine. If it lives, two callers
+                        may hold one key
 
-add, remove and replace restart nothing. Every node of the core that stays keeps the next list in its state directory, which
-it needs (mesh.WithStateDir). Start the node at a new entry first, with the next list as its seeds; to replace one of three
-or fewer, with the list of now and its own entry. If a command fails halfway, repeat it; to take a change back, make
-the opposite one. Afterwards make the list the seeds of all processes: they count again once you have changed them.
+add, remove and replace restart nothing. Every node of the core that stays writes the next list into its state directory, so each
+of them must have one (mesh.WithStateDir). Start the node at a new entry first, with the next list as its seeds; if it is to replace
+one of three entries or fewer, with the present list and its own entry. If a command fails halfway, repeat it; to take a change
+back, make the opposite change. Afterwards make the new list the seeds of all processes: until its seeds change, a process starts
+with the list in its state directory.
 
-The node that is asked is at ADDRESS, or as -node says; any node that has a port will do for ls and check, and a node of
-the core for what changes something. It answers before the mesh is founded, too. An ADDRESS is host:port, or a host (port 7300).
+The node that is asked is at ADDRESS, or as -node says. ls and check may ask any node that has a port, also before the mesh is
+founded; the other commands must ask a node of the core. An ADDRESS or ENTRY is host:port, or a host (port 7300).
 The exit status is 0, 1 if it failed or check found a problem, and 2 if the arguments make no sense.
 
 flags:
@@ -48,7 +50,8 @@ flags:
 
 const statusUsage = `usage: lockmesh status [flags] [ADDRESS]
 
-Shows the state of the node at ADDRESS, host:port or a host (port 7300). It answers before its mesh is founded, too.
+Shows the state of the node at ADDRESS (host:port, or a host with port 7300), or as -node says. The node answers also before its
+mesh is founded. The exit status is 0, 1 if the node did not answer, and 2 if the arguments make no sense.
 
 flags:
 `
@@ -65,7 +68,7 @@ type operatorFlags struct {
 	addr             string   // of the node
 	args             []string // that are no flags
 	transport        transport.Config
-	positional, most int // how many arguments are wanted, and how many there may be: the last is an address
+	positional, most int // how many arguments there must be, and may be: one more is the node's address
 }
 
 func newOperatorFlags(name, usage string, positional int, address bool) *operatorFlags {
@@ -75,11 +78,11 @@ func newOperatorFlags(name, usage string, positional int, address bool) *operato
 	}
 	f.SetOutput(io.Discard)
 	f.StringVar(&f.node, "node", fmt.Sprintf("127.0.0.1:%d", mesh.DefaultPort), "the `address` of the node to ask")
-	f.StringVar(&f.mesh, "mesh", "", "the `name` of the mesh; if it is not given, any")
+	f.StringVar(&f.mesh, "mesh", "", "the `name` of the mesh that the node must be in; if it is not given, any mesh will do")
 	f.StringVar(&f.ca, "ca", "", "with TLS: the `file` with the authorities that vouch for nodes, in PEM")
 	f.StringVar(&f.cert, "cert", "", "with TLS: the `file` with this command's certificate, in PEM")
 	f.StringVar(&f.key, "key", "", "with TLS: the `file` with its key, in PEM")
-	f.DurationVar(&f.timeout, "timeout", 20*time.Second, "how `long` to try at most")
+	f.DurationVar(&f.timeout, "timeout", 20*time.Second, "how `long` to try at most, from 1s to 10m")
 	f.BoolVar(&f.json, "json", false, "print JSON")
 	return f
 }
@@ -369,7 +372,7 @@ func (f *operatorFlags) answers(ctx context.Context, addr string) (err error) {
 }
 
 func (f *operatorFlags) forces() {
-	f.BoolVar(&f.force, "force", false, "with add and replace: do not look whether a node answers at the new entry, nor wait for it to join")
+	f.BoolVar(&f.force, "force", false, "with add and replace: do not check that a node answers at the new entry, nor wait for that node to join")
 }
 
 // change changes the list of the core. Before that it makes sure that a node answers at the entry to be added: one that is
@@ -393,12 +396,12 @@ func (f *operatorFlags) change(ctx context.Context, c console, add, remove strin
 	}
 	if add != "" && !f.force {
 		if err := f.answers(ctx, add); err != nil {
-			return f.failed(c, fmt.Errorf("no node answers at %s, where one is to be started first, with the next list; or use -force: %w", add, err))
+			return f.failed(c, fmt.Errorf("no node answers at %s, where a node is to be started first, with the next list; or use -force: %w", add, err))
 		}
 	}
 	if add != "" && remove != "" {
 		if s, err := f.status(ctx); err == nil && s.Core != nil && len(s.Core.Seats) <= 3 {
-			fmt.Fprintf(c.err, "%s: a list of three entries or fewer changes in two steps: it grows first, unless the node that goes is gone\n", f.Name())
+			fmt.Fprintf(c.err, "%s: a list of three entries or fewer changes in two steps: the entry is added first, unless the node to be removed has ended\n", f.Name())
 		}
 	}
 	s, err := f.ask(ctx, f.addr, operator.Question{Verb: operator.Change, Add: add, Remove: remove, Wait: f.timeout}, f.timeout+5*time.Second)

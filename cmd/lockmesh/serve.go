@@ -19,12 +19,13 @@ import (
 
 const serveUsage = `usage: lockmesh serve [flags]
 
-Runs a node that serves locks and resources over HTTP, for processes in other languages: see package lockhttp. It also answers
-GET /livez and GET /readyz. At SIGTERM or SIGINT the node leaves the mesh, and leaves its guests to the other servers.
+Runs a node that serves locks and resources over HTTP, for processes in other languages, its guests: see package lockhttp. It also
+answers GET /livez and GET /readyz. At SIGTERM or SIGINT the node leaves the mesh, and its guests go on with other servers.
 
   lockmesh serve -seeds 10.0.0.1,10.0.0.2,10.0.0.3 -listen 10.0.0.1:7380
 
 The HTTP port has no access control: make it reachable for the fleet alone.
+The exit status is 0 after such a signal, 1 if the node did not leave in time or ended by itself, and 2 if it could not start.
 
 flags:
 `
@@ -43,17 +44,17 @@ func runServe(ctx context.Context, args []string, c console) int {
 	set := flag.NewFlagSet("lockmesh serve", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	set.StringVar(&f.listen, "listen", "127.0.0.1:7380", "the `address` at which HTTP is served")
-	set.StringVar(&f.seeds, "seeds", "", "the `entries` of the core, separated by commas; if empty, a mesh of one is made, on loopback")
-	set.StringVar(&f.bind, "bind", "", "the `address` of the node, for other nodes")
-	set.StringVar(&f.name, "name", "", "the `name` of the node")
-	set.StringVar(&f.mesh, "mesh", "", "the `name` of the mesh")
-	set.StringVar(&f.zone, "zone", "", "the `zone` of the node")
-	set.StringVar(&f.state, "state", "", "the `directory` for what the mesh must not forget: see WithStateDir")
+	set.StringVar(&f.seeds, "seeds", "", "the `entries` of the core, separated by commas; if it is empty, the node founds a mesh of one, on loopback")
+	set.StringVar(&f.bind, "bind", "", "the `address` at which the node listens for other nodes (see mesh.WithBind)")
+	set.StringVar(&f.name, "name", "", "the `name` of the node (see mesh.WithName)")
+	set.StringVar(&f.mesh, "mesh", "", "the `name` of the mesh (see mesh.WithMeshName)")
+	set.StringVar(&f.zone, "zone", "", "the `zone` of the node (see mesh.WithZone)")
+	set.StringVar(&f.state, "state", "", "the `directory` in which the node keeps what the mesh must not forget (see mesh.WithStateDir)")
 	set.StringVar(&f.ca, "ca", "", "with TLS between nodes: the `file` with the authorities that vouch for nodes, in PEM")
 	set.StringVar(&f.cert, "cert", "", "with TLS between nodes: the `file` with the node's certificate, in PEM")
 	set.StringVar(&f.key, "key", "", "with TLS between nodes: the `file` with its key, in PEM")
-	set.DurationVar(&f.lease, "lease", 0, "how `long` the leases of guests last; zero: as those of the node")
-	set.DurationVar(&f.leave, "leave", 20*time.Second, "how `long` to wait at the end for locks of this node to be unlocked")
+	set.DurationVar(&f.lease, "lease", 0, "how `long` the leases of guests last; zero: as long as those of the node")
+	set.DurationVar(&f.leave, "leave", 20*time.Second, "how `long` the node may take to leave; it waits for its locks to be unlocked")
 	set.BoolVar(&f.verbose, "v", false, "also print what is merely informative in the log of the node; warnings and errors are always printed")
 	explain := func(w io.Writer) {
 		fmt.Fprint(w, serveUsage)

@@ -83,7 +83,7 @@ func (r *simulation) run(ctx context.Context) int {
 	}
 	missing := r.missing(report)
 	if err == nil && len(missing) > 0 {
-		fmt.Fprintf(r.out, "FAILED: these did not come about in any world:\n")
+		fmt.Fprintf(r.out, "FAILED: of the rare situations, these did not come about in any world:\n")
 		for _, p := range missing {
 			fmt.Fprintf(r.out, "\t%s\n", p.Name)
 		}

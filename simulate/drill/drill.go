@@ -49,10 +49,12 @@ type Drill struct {
 const usual = 7
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
-// The sizes are hosts, and how many of them are the core, shards, their replicas (1, 3 or 5), lockers and guests on each
-// host, keys of each kind, whether clients open a port, how often an operator changes the list and MaxTTL, what guests do most
-// and how fast, errands, whether thousands come at once, the seconds that the storm lasts, and how many faults and calls
-// there must be at least: a storm with fewer goes on for longer.
+// The sizes are hosts, and how many of them are the core; shards, and their replicas (1, 3 or 5); lockers and guests on each
+// host, keys of each kind, and whether clients open a port; how often an operator changes the list and MaxTTL; what guests do most
+// and how fast; how often each host makes errands, short sessions for a key that nobody else wants; whether hundreds to thousands
+// of callers come at once; the seconds that the storm lasts; and how many faults and calls there must be at least (a storm with
+// fewer is prolonged). A drill's guests are actors that use what lockers do not; those who play the guests of package lockhttp are its
+// visitors. "lockmesh simulate -list" has the names and ranges.
 func New(w *simulate.World) *Drill {
 	d := &Drill{world: w}
 	hosts, founders := int(w.PickMostly("hosts", 3, usual, 40)), int(w.Pick("founders", 1, 7))
@@ -117,7 +119,7 @@ func keyOf(shard, shards int) string {
 // Play is a drill as a scenario for a Plan of package search.
 func Play(w *simulate.World) error { return New(w).Run() }
 
-// Run plays the drill, and returns the first promise that it saw broken.
+// Run plays the drill, once, and returns the first failure: as a rule a promise that a checker saw broken.
 func (d *Drill) Run() error {
 	d.admin.begin(d.world)
 	return d.Lockers.Run(d.world, simulate.ChaosOptions{For: d.storm, Least: d.faults, MayCrash: mayCrash, MayCrashAll: mayCrashAll})

@@ -15,7 +15,8 @@ import (
 
 // guests are a load beside the lockers: what a node offers and lockers do not use. What they
 // do, and how often, how hastily and how many at a time, each world draws for itself, as it
-// draws its faults. Their keys are theirs. Beside them each host has errands.
+// draws its faults. No other caller uses their keys. Beside them each host has errands. (The glossary's guests, callers outside the
+// mesh, are visitors here: see visitors.go.)
 type guests struct {
 	each, keys int
 	pause      time.Duration // between two things that a guest does, at most

@@ -88,7 +88,8 @@ func (c Case) String() string {
 	return strings.Join(words, " ")
 }
 
-// Take sets what one word of a case says. It reports whether there is such a word.
+// Take sets one field of c by its word: name is one of those that Words lists, "seed" for example, and value is
+// what follows it. Known is false for any other name. The error says what is wrong with value; c is of no use then.
 func (c *Case) Take(name, value string) (known bool, err error) {
 	number := func(what string) (n uint64) {
 		if n, err = strconv.ParseUint(value, 10, 64); err != nil {

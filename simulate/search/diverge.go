@@ -21,9 +21,9 @@ func (d *Divergence) String() string {
 		d.Common.Number, d.Common, d.First, d.Second)
 }
 
-// Diverge plays a scenario with a and with b, which should make no difference, one event of each run in
-// turn, and tells where the two part. It returns nil if they do not, and if the Interrupt of a ends them.
-// Both may be the same options.
+// Diverge plays a scenario with the options a and with the options b, one event of each run in
+// turn, and tells where the two runs part. It is for options whose runs should be equal: the same options twice, or such as
+// differ only in Timeline. It returns nil if the runs do not part, and if the Interrupt of a ends them.
 //
 //	if d := search.Diverge(opts, opts, scenario); d != nil {
 //		t.Errorf("the seed does not decide everything: %v", d)

@@ -12,9 +12,14 @@ import (
 
 // Budget is what shrinking a failure may cost. Zero fields have their defaults.
 type Budget struct {
-	Runs     int           // of the scenario; default 1000
-	For      time.Duration // of real time; default 2 minutes. Only if it ends first, two machines may differ in what they find
-	Variants int           // courses of events that are tried with each change (see Options.Variant), once two have not been enough; up to three times as many with a large one; default 5
+	// Runs is how many runs of the scenario shrinking may take; default 1000.
+	Runs int
+	// For is how long shrinking may take, in real time; default 2 minutes. If For ends before Runs are used up, two machines
+	// may find different smallest failures.
+	For time.Duration
+	// Variants is how many courses of events are tried with each change (see Options.Variant); default 5. The first round
+	// tries two, and large changes are tried in up to three times as many.
+	Variants int
 }
 
 // Shrunk is a failure made small.
@@ -22,7 +27,7 @@ type Shrunk struct {
 	// Before is the run as it was found, and After the smallest that still failed in the
 	// same way: with as few faults as possible, few hosts, and all else at its calmest.
 	Before, After Outcome
-	// Runs is what it cost.
+	// Runs is how many runs the shrinking took.
 	Runs int
 	// Confirmed is true if After was played twice, with the same hash and error.
 	Confirmed bool
@@ -33,8 +38,8 @@ type Shrunk struct {
 
 // Shrink looks for the smallest case that fails as o does: with a message that is equal up
 // to the first colon, numbers and quoted texts aside. It leaves out faults (Options.Only), and
-// lowers parameters towards their least values (Options.Set). Since either moves everything
-// that comes later, it tries several courses of events each time. When ctx ends, the worlds
+// lowers parameters towards their least values (Options.Set). Since each such change alters everything
+// that comes later, it tries several courses of events (Options.Variant) each time. When ctx ends, the worlds
 // under way end before their next events, and Shrink returns the smallest failure so far. The
 // same failure shrinks the same way, if there is time enough.
 //

@@ -35,9 +35,9 @@ type T interface {
 //	LOCKMESH_SIMULATE='seed=42 only=crash/1' go test -run '^TestOrders$' .
 //	LOCKMESH_SIMULATE='seed=1000 for=8h' go test -run '^TestOrders$' -timeout 0 .
 //
-// With until=12.5s, or until=1234 events, a case stops there, and the state of the world is
-// logged (see [simulate.World.State]). A case is one of the test's first search, or of another one
-// with search=2 in it; the test's other searches are left out.
+// With until=12.5s, or with a number of events, until=1234, a case stops there, and the state of the world is
+// logged (see [simulate.World.State]). If a test function calls Test several times, a case belongs to the first call, or with search=2
+// to the second, and so on; the other calls then do nothing.
 const Environment = "LOCKMESH_SIMULATE"
 
 // shortSeeds is how many seeds Test plays with -short, if the search does not say.

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// WriteFile writes a file by one of the Write methods, whole or not at all: into path with
-// ".part" behind it first, which is gone when it returns. What is there and no regular file,
-// such as a pipe, is written as it is.
+// WriteFile writes a file by one of the Write methods, whole or not at all: it writes into a file named path with
+// ".part" appended, and then renames that to path. On an error it removes that file, and path stays as it was. If path exists
+// and is no regular file, a pipe for example, it is written directly. The error names path.
 //
 //	err := timeline.WriteFile("run.html", t.WriteHTML)
 func WriteFile(path string, write func(io.Writer) error) error {

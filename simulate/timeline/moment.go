@@ -34,22 +34,22 @@ type Kind uint8
 // The kinds of moments.
 const (
 	Sent      Kind = iota + 1 // a frame left Host for Peer; Text names the messages in it, separated by commas
-	Arrived                   // it came in at Host
-	Lost                      // it did not: Text says why ("link", "rule", "cut", "closed", "down", "full")
+	Arrived                   // a frame came in at Host
+	Lost                      // a frame did not arrive: Text says why ("link", "rule", "cut", "closed", "down", "full")
 	Fault                     // a fault begins, and lasts; Host is Lab or the host it is about; Text says what: "partition a | b c", "pause b"
-	Ended                     // it is over (Begin)
+	Ended                     // a fault is over (Begin = the Fault)
 	Up                        // the host's process runs
-	Down                      // it does not any more
-	Paused                    // it stands still
-	Resumed                   // it goes on
+	Down                      // the host's process has ended
+	Paused                    // the host's process stands still
+	Resumed                   // the paused process goes on
 	Role                      // Host's replica of Shard took Role in Term
 	News                      // Host learned something of another one: from gossip, or that a connection is up, down, or garbled
 	Called                    // an actor asked for Key (Text: "lock", "read", "2 of 3")
-	Refused                   // and got an error (Begin = the Called)
-	Held                      // or holds Key with Token (Begin = the Called)
+	Refused                   // the call for Key returned an error (Begin = the Called)
+	Held                      // the call for Key returned a hold with Token (Begin = the Called)
 	HoldEnded                 // a hold was lost (Begin = the Held); Text says why, if that was a crash
 	Unlocked                  // a hold was unlocked (Begin = the Held)
-	Depth                     // so many wait for Key now (Host = leader of its shard)
+	Depth                     // the number of those that wait for Key has changed, to Moment.Depth (Host = leader of its shard)
 	Note                      // a line that an actor or a node logged, or a remark of the simulator's
 	Property                  // a user property was broken or reached; Text ends with "is broken", or does not
 	Site                      // a fault point in the code was taken

@@ -35,8 +35,8 @@ func (o *Observer) Leaving(node transport.ID, ctx context.Context) {
 	o.h.leaves[node] = l
 }
 
-// Left implements env.Observer: what is held still has ended for its holders (G9, P32). A node that
-// leaves on a good day hands over all that it has, if two others have a seat, as it knows itself: the list may have changed a
+// Left implements env.Observer: once a node has left, none of its callers believes in a hold any more (G9, P32). On a good day the
+// node has also handed over all that it led, if two others have a seat as far as it knows: the list may have changed a
 // moment ago.
 func (o *Observer) Left(node transport.ID, handed bool) {
 	w := o.world

@@ -1,6 +1,8 @@
 // Package check judges a mesh by what its callers are told and believe, and by what its replicas tell:
 // the promises G1 to G6 and G9, each of which is described where it is checked. It sees a simulated world
 // through [World], and hears of what happens by [History.Called] and the methods of [Observer].
+//
+// A good day is a world without faults, in which nodes only leave and join: more is demanded there.
 package check
 
 import (
@@ -75,8 +77,8 @@ type Process interface {
 	Well(d time.Duration) bool
 	// Hung is the true time at which the latest stall of one of its loops ends.
 	Hung() time.Duration
-	// Waited is for how long its host has waited for frames that were late, or for room for them, and StillWaits for how
-	// much longer it has if those count that have not arrived.
+	// Waited returns for how long in all its host has waited for frames that came late, or for room to send them. StillWaits is the
+	// same, with the frames that have not arrived yet.
 	Waited() time.Duration
 	StillWaits() time.Duration
 }
