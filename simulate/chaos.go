@@ -14,6 +14,7 @@ type ChaosOptions struct {
 	For time.Duration
 	// Least is how many faults there shall be at least: a storm that had fewer after For
 	// goes on, for ten times For at most. A storm whose profile and seed allow no kind of fault ends after For.
+	// With Options.Only, the storm instead goes on until each of the named faults was drawn, as long at most.
 	Least int
 	// MayCrash reports whether the process on a host may be ended now, with all that it
 	// remembers. The default is [Host.MaySpare]: no shard may lose a majority.
@@ -71,10 +72,10 @@ type Fault struct {
 //	fmt.Println(storm.Total(), "faults")
 func (w *World) Chaos(opts ChaosOptions) *Chaos {
 	if opts.For < 0 || opts.Least < 0 {
-		panic(fmt.Sprintf("simulate: Chaos: %d faults or more in %v", opts.Least, opts.For))
+		panic(fmt.Sprintf("simulate: Chaos: %d faults or more in %v: neither may be negative", opts.Least, opts.For))
 	}
 	if opts.Longest < 0 {
-		panic(fmt.Sprintf("simulate: Chaos: Longest is %v", opts.Longest))
+		panic(fmt.Sprintf("simulate: Chaos: Longest is %v, which is negative", opts.Longest))
 	}
 	switch {
 	case len(w.Hosts()) == 0:

@@ -44,7 +44,7 @@ func Send(ctx context.Context, to, port string, body []byte) {
 	case port == "" || strings.Contains(port, "\x00"):
 		panic(fmt.Sprintf("simulate: %q is not the name of a port", port))
 	case len(port)+1+len(body) > transport.MaxFrame:
-		panic(fmt.Sprintf("simulate: a message of %d bytes", len(body)))
+		panic(fmt.Sprintf("simulate: Send: the port and the body of %d bytes are more than a frame may carry", len(body)))
 	case p.dead:
 		return
 	}

@@ -244,7 +244,7 @@ func (n *Net) Isolate(host string) { n.partition([]string{host}) }
 //	w.Net.Swizzle(10*time.Second, "a", "b", "c")
 func (n *Net) Swizzle(d time.Duration, hosts ...string) {
 	if d <= 0 || len(hosts) == 0 {
-		panic(fmt.Sprintf("simulate: Swizzle: %d hosts for %v", len(hosts), d))
+		panic(fmt.Sprintf("simulate: Swizzle: %d hosts for %v: want at least one host, and more than 0s", len(hosts), d))
 	}
 	n.swizzle(n.dials, d, hosts, func() bool { return true })
 }

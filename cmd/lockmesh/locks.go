@@ -21,7 +21,7 @@ import (
 
 const locksUsage = `usage: lockmesh locks <command> [flags] ...
 
-  ls [ADDRESS]                the keys in use, and who holds them: all, or those with -prefix
+  ls [ADDRESS]                the keys in use, and who holds them; with -prefix only keys that begin with that text
   show KEY [ADDRESS]          who holds a key, with which token, who waits for it, and what is remembered of it
   break KEY TOKEN [ADDRESS]   take a key from what holds it under this token, as show names it
 
@@ -29,8 +29,8 @@ break ends one hold, and never a later one. The holder is told to stop (mesh.Err
 stopped, or when the TTL of its session is over: nobody else gets the key while the holder may still believe in it. All else that the
 holder's process holds stays. If break ends before the key is free (-timeout), repeat it, or wait: the key becomes free in any case.
 
-A key that is no plain word is printed as a quoted Go string, "\x00key", and may be given in that form. The node that is asked is at ADDRESS, or as -node
-says; any node that has a port and is in the mesh will do. An ADDRESS is host:port, or a host (port 7300).
+A key that is no plain word is printed as a quoted Go string, "\x00key", and may be given in that form. The node that is asked is at
+ADDRESS, or as -node says; any node that has a port and is in the mesh will do. An ADDRESS is host:port, or a host (port 7300).
 The exit status is 0, 1 if it failed, and 2 if the arguments make no sense.
 
 flags:
@@ -42,7 +42,8 @@ const refsUsage = `usage: lockmesh refs <command> [flags] ...
   release RESOURCE USER [ADDRESS]   end the durable use of a user whose session has ended
 
 A use through a session that lives ends only with Use.Release, or with the session: then release changes nothing, and says so, with exit
-status 1. The node that is asked is at ADDRESS, or as -node says; any node that has a port and is in the mesh will do. An ADDRESS is host:port, or a host (port 7300).
+status 1. The node that is asked is at ADDRESS, or as -node says; any node that has a port and is in the mesh will do. An ADDRESS is
+host:port, or a host (port 7300).
 The exit status is 0, 1 if it failed, and 2 if the arguments make no sense.
 
 flags:

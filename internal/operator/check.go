@@ -20,8 +20,8 @@ type Finding struct {
 	Do      string `json:"do,omitempty"`
 }
 
-// Check returns what is wrong with a core, the worst first, by what a node told and by what its entries answered. Its
-// problems are none if the core is whole. Reached has the entries of the core, or, before there is one, of the node's list.
+// Check returns what is wrong with a core, problems before notes, by the status s that a node told and by what the entries
+// answered. If the core is whole, no finding is a problem. Reached must have an element for each of s.Entries().
 func Check(s *Status, reached map[string]Reached) []Finding {
 	c := &checking{s: s, reached: reached}
 	if s.Core == nil {
@@ -47,7 +47,7 @@ func Check(s *Status, reached map[string]Reached) []Finding {
 	return c.found
 }
 
-// Entries returns the entries to be asked for Check.
+// Entries returns the entries that are to be asked before Check: those of the core, or, before there is one, of the node's list.
 func (s *Status) Entries() []string {
 	if s.Core != nil {
 		return s.Core.Entries()
@@ -177,7 +177,7 @@ func (c *checking) shards() {
 	}
 }
 
-// stateDirs notes who stands in the way of a change of the list without restarts.
+// stateDirs notes the nodes without a state directory: while there are any, the list changes by restarts only.
 func (c *checking) stateDirs() {
 	for _, entry := range c.s.Core.Entries() {
 		if r := c.reached[entry]; r.Status != nil && r.Status.Role == "core" && !r.Status.StateDir {

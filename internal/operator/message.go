@@ -12,7 +12,7 @@ import (
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
-// MaxWait bounds how long a question may let a node try.
+// MaxWait bounds Question.Wait: for how long a node tries to do what it was asked for.
 const MaxWait = 10 * time.Minute
 
 // Limits of a message.
@@ -36,8 +36,8 @@ const (
 	DeclareDead                 // that the node at Entry has ended
 	Change                      // of the core's list: Add and Remove
 	Look                        // what is known of keys
-	Break                       // what holds Key under Token: Text says why
-	Release                     // what a user, Text, uses through no session any more: of the resource Key
+	Break                       // the hold of Key under Token; Text is the reason
+	Release                     // the use of the resource Key by the user Text, whose session has ended
 	verbs
 )
 
@@ -48,7 +48,7 @@ type Question struct {
 	Entry  string
 	Add    string // "" is none
 	Remove string
-	Wait   time.Duration // for how long the node tries at most
+	Wait   time.Duration // for how long the node tries at most, from 0 to MaxWait
 	Key    string
 	Token  uint64
 	Text   string
@@ -67,7 +67,7 @@ type Answer struct {
 
 // Sight is what a node tells of keys.
 type Sight struct {
-	Shard, Shards int    // the one of which it tells, and how many there are
+	Shard, Shards int    // the shard of these keys, and how many shards there are
 	Leader        string // of the shard, if it is known
 	Page          []byte // a shard.Page, in its wire form
 }

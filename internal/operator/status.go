@@ -13,7 +13,7 @@ type Status struct {
 	Name  string `json:"name"`
 	Addr  string `json:"addr,omitempty"`
 	Zone  string `json:"zone,omitempty"`
-	Entry string `json:"entry,omitempty"` // at which it answers
+	Entry string `json:"entry,omitempty"` // at which it answers; empty: at none, or it does not know yet
 
 	List     []string `json:"list"`     // with which it was started, or that it keeps in its state directory
 	StateDir bool     `json:"stateDir"` // it has one

@@ -26,7 +26,7 @@ type Plan struct {
 	// It is called from several goroutines at once, with a world for each call.
 	Play func(w *simulate.World) error
 	// Options are those of each world. Options.Seed is the first seed. Repeat is
-	// overwritten.
+	// overwritten, and by Run and Shrink also Interrupt.
 	Options simulate.Options
 	// Profiles, if there are any, are taken in turns in place of Options.Profile. Which
 	// one a seed gets depends on that seed alone.
@@ -60,14 +60,14 @@ type Plan struct {
 
 // Progress is what a search has done so far.
 type Progress struct {
-	Seeds     int
-	Failures  int
-	Faults    int
-	Calls     int
-	Grants    int
-	Events    uint64
-	Simulated time.Duration
-	Elapsed   time.Duration
+	Seeds     int           // seeds that were played to their end
+	Failures  int           // seeds that failed
+	Faults    int           // faults of storms that happened
+	Calls     int           // calls for keys, see simulate.Outcome
+	Grants    int           // calls that ended in a hold
+	Events    uint64        // events of all worlds
+	Simulated time.Duration // the sum of the worlds' times
+	Elapsed   time.Duration // real time
 }
 
 // Report is what a search has found.
@@ -96,11 +96,11 @@ type Outcome struct {
 type Finding struct {
 	// Class is the beginning of the message, without what differs from seed to seed.
 	Class string
-	// Seeds is how many failed so.
+	// Seeds is how many seeds failed in this way.
 	Seeds int
-	// First is the run of the lowest of them.
+	// First is the run of the lowest of these seeds.
 	First Outcome
-	// Others are the cases of the next ones, nine at most: what fails alike may have another cause.
+	// Others are the cases of the next seeds, nine at most: they fail alike, but may have another cause.
 	Others []Case
 }
 
@@ -117,8 +117,8 @@ func rechecked(seed uint64) bool { return rand.New(rand.NewPCG(seed, 0)).IntN(10
 type Unrepeatable struct {
 	Case          Case
 	First, Second Outcome
-	// Divergence tells where two further runs part. It is nil if none did: by chance, or since
-	// only what the scenario says of the events differs.
+	// Divergence tells where two further runs part. It is nil if no two further runs parted: by chance, or because
+	// the events are equal and only the error or the properties differ.
 	Divergence *Divergence
 }
 
@@ -193,11 +193,11 @@ func (s *Plan) check() error {
 	case s.Play == nil:
 		return errors.New("search: Plan.Play is nil")
 	case s.Seeds < 0:
-		return fmt.Errorf("search: Plan.Seeds is %d", s.Seeds)
+		return fmt.Errorf("search: Plan.Seeds is %d, which is negative", s.Seeds)
 	case s.For < 0:
-		return fmt.Errorf("search: Plan.For is %v", s.For)
+		return fmt.Errorf("search: Plan.For is %v, which is negative", s.For)
 	case s.Workers < 0:
-		return fmt.Errorf("search: Plan.Workers is %d", s.Workers)
+		return fmt.Errorf("search: Plan.Workers is %d, which is negative", s.Workers)
 	}
 	o, profiles := s.Options, s.Profiles
 	if len(profiles) == 0 {

@@ -11,7 +11,7 @@ import (
 // separator stands between a paragraph's sentences and their answer.
 const separator = "----"
 
-// Parse reads a story. The name is what errors call it: its file.
+// Parse reads a story. The name, as a rule that of its file, is what errors begin with, followed by the line: "k.txt:7: …".
 func Parse(name string, text []byte) (*Story, error) {
 	p := &parser{story: &Story{name: name, used: make(map[*form]bool)}, forms: sentences(), keys: make(map[string]bool)}
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")

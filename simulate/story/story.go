@@ -83,14 +83,15 @@ func (d *Differs) Error() string {
 		strings.Join(d.Got, "\n\t"), strings.Join(d.Want, "\n\t"))
 }
 
-// Link returns what the links of a story's world are like, if nothing is said.
+// Link returns what the links of a story's world are like unless the story or the options say otherwise.
 func Link() simulate.Link {
 	return simulate.Link{Latency: 200 * time.Microsecond, Jitter: 300 * time.Microsecond}
 }
 
 // Play plays the story once, in a world of its own. The seed decides what the story
-// leaves open: how long each message takes, and whatever it gives as a range. Of the
-// options, a Link of zero means that of [Link].
+// leaves open: how long each message takes, and whatever it gives as a range. In the
+// options, a zero Link means that of [Link], unless there is a Profile, which draws one. If Repeat is empty, failures are
+// repeated by "lockmesh simulate -story" with the story's name as the file.
 //
 //	run := s.Play(simulate.Options{Seed: 7})
 func (s *Story) Play(opts simulate.Options) *Run {
@@ -106,8 +107,8 @@ func (s *Story) Play(opts simulate.Options) *Run {
 	return &Run{Err: err, Text: s.with(answers), Duration: w.Now(), Hash: w.Hash(), Timeline: w.Timeline()}
 }
 
-// Perform is Play in a world that is there already, and in which nothing has happened
-// yet: it can be the scenario of a search.
+// Perform is Play in a world that exists already, in which nothing has happened yet. It returns the Err of the [Run]. It can be the
+// scenario of a search, from several goroutines at once.
 //
 //	report, err := search.Plan{Play: s.Perform, Options: simulate.Options{Link: story.Link()}, Seeds: 1000}.Run(ctx)
 func (s *Story) Perform(w *simulate.World) error {

@@ -19,13 +19,13 @@ const (
 	lateFrame   = 10 * time.Millisecond // a frame that took as long is said to be late
 )
 
-// Excerpt returns lines of at most n moments, as WriteText has them, but for frames, which
-// have one line, where they ended. In a run that failed they tell how it came to that: the
-// failure's Chain; the holds that it is about, with what led to them and what ended them;
-// calls for its keys that are still open on hosts that it names; the faults, and the new
-// leaders, since the earliest of these; and then what else happened to its keys. Otherwise
-// they are the last n, and above them the latest faults that had begun before and were not
-// over. A nil Timeline has none.
+// Excerpt returns lines of text as WriteText writes them, but with one line for a frame, at the
+// moment at which it arrived or was lost. In a run that failed it chooses at most n moments that led to the
+// failure, in this order: the failure's Chain; the holds that the failure is about, with what led to them and what ended them;
+// calls for the failure's keys that are still open on hosts that it names; the faults, and the new
+// leaders, since the earliest of these moments; and then what else happened to the failure's keys. Of a run
+// that did not fail it returns the last n moments, and above them at most five earlier faults, the latest ones that were not
+// over. Lines are in the order of time. A nil Timeline has none.
 func (t *Timeline) Excerpt(n int) string {
 	if t == nil {
 		return ""

@@ -40,8 +40,8 @@ type logMoment struct {
 // version, and then each moment. [Read] gives back an equal timeline. Keys keep all
 // their bytes; in other texts, bytes that are not UTF-8 become U+FFFD.
 //
-// It returns an error, having written nothing, if t breaks the rules of Check; and one
-// if a line would be longer than Read takes, which is 1 MiB.
+// It returns an error, having written nothing, if t breaks the rules of Check. It also returns one, perhaps after some
+// lines, if a line would be longer than the 1 MiB that Read takes.
 func (t *Timeline) WriteLog(w io.Writer) error {
 	if err := t.Check(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func toLog(m *Moment) logMoment {
 
 // Read reads what WriteLog wrote. It takes nothing else: the version must be known,
 // every field too, the lines must be as many as the header says, and the whole must
-// pass Check. Its error names the line.
+// pass Check. Its error names the line, or, if Check fails, the moment.
 func Read(r io.Reader) (*Timeline, error) {
 	in := &logReader{lines: bufio.NewScanner(r)}
 	in.lines.Buffer(nil, maxLogLine+2) // the end of the line is in it

@@ -9,16 +9,16 @@
 //	go run ./internal/tools/chaos -judge DIR/journal  # what a journal of an earlier run shows
 //
 // The program starts copies of itself. They append records to one file, the journal: each call, each grant, each
-// look whether a lock is still held with a write after it, and each end, with times of the machine's one clock. What
-// a violation is, the judge says in judge.go, which is the file to read first. The faults follow from the
-// seed: see plan.go. How the processes run does not.
+// check that a lock is still held, with the write that follows it, and each end of a hold, with times of the machine's one clock.
+// The file judge.go defines what a violation is: read it first. The seed decides the faults (see plan.go), but not how the
+// processes are scheduled, so a run cannot be repeated exactly.
 //
 // Between faults, about half of the time, the program waits until the mesh is well again: every process sees each
 // shard fully replicated, and locks every key. If that takes longer than the quiet time, the leases and 15 s
 // together, it is a violation, and the run ends.
 //
-// Everything is in namespaces that the program makes and deletes: the bridge between them too. Addresses are those of
-// 10.77.0.0/24, in there. What a run leaves behind that was itself killed, the next one deletes.
+// All processes, and the bridge between them, are in network namespaces that the program makes and deletes. Inside, addresses
+// are those of 10.77.0.0/24. If a run is killed, the next run deletes what it left behind.
 //
 // The exit status is 1 if there is a violation; then the journal and the logs of all processes are kept. Where
 // namespaces cannot be made, the program says so, and the exit status is 0; with -require it is 1.

@@ -16,14 +16,14 @@ func main() {
 	var (
 		set     settings
 		require = flag.Bool("require", false, "fail where no network namespaces can be made")
-		file    = flag.String("judge", "", "judge a journal of an earlier `file`, and run nothing")
+		file    = flag.String("judge", "", "judge the journal of an earlier run in this `file`, and run nothing")
 	)
 	set.member.define()
 	flag.DurationVar(&set.duration, "duration", 2*time.Minute, "how long to go on with faults")
-	flag.Uint64Var(&set.member.seed, "seed", 0, "what is drawn follows from it; 0: the time")
+	flag.Uint64Var(&set.member.seed, "seed", 0, "decides which faults are drawn; 0: taken from the time")
 	flag.IntVar(&set.core, "core", 0, "how many entries the list has, 3 to 7; 0: 3 or 5, by the seed")
 	flag.IntVar(&set.clients, "clients", 3, "how many processes are clients, 2 to 20")
-	flag.StringVar(&set.dir, "dir", "", "keep journal and logs in this `directory`, and in any case")
+	flag.StringVar(&set.dir, "dir", "", "keep journal and logs in this `directory`, also if nothing is violated")
 	rows := flag.Bool("rows", false, "play fixed situations, one after the other, instead of random faults")
 	flag.StringVar(&set.row, "row", "", "with -rows: play only those with this `text` in their name")
 	flag.Parse()

@@ -32,7 +32,7 @@ func (f *memberFlags) define() {
 	flag.StringVar(&f.seeds, "seeds", "", "of a process: the entries of the list, separated by commas")
 	flag.StringVar(&f.journal, "journal", "", "of a process: the shared file")
 	flag.IntVar(&f.start, "start", 0, "of a process: how many times it has been started")
-	flag.DurationVar(&f.maxTTL, "max-ttl", 3*time.Second, "the longest lease of the mesh, and so its quiet time")
+	flag.DurationVar(&f.maxTTL, "max-ttl", 3*time.Second, "the longest lease of the mesh, and so its quiet time, 1s to 1m")
 	flag.BoolVar(&f.idle, "idle", false, "of a process: lock nothing without a command")
 	flag.BoolVar(&f.debug, "debug", false, "log more")
 }

@@ -31,7 +31,7 @@ type Package struct {
 }
 
 // Packages parses and type-checks the packages with these import paths, in the order of
-// the go command. What they import is read in compiled form, as that gives it.
+// the go command. Their imports are read in compiled form, as the go command provides them.
 func Packages(dir string, paths []string) ([]*Package, error) {
 	list := exec.Command("go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export,DepOnly"}, paths...)...)
 	list.Dir = dir

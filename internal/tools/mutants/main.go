@@ -33,7 +33,7 @@
 // With -with, the tool runs a command with an overlay of only the named mutants (in
 // GOFLAGS) and with these switched on, and exits with the command's status.
 //
-// At the end it prints once more what was not as the patches say.
+// At the end the tool prints once more every result that is not as the patches say.
 //
 // The exit status is 0 if every mutant was noticed as its patch says, 1 if not, and 2 if
 // the tool fails.

@@ -25,7 +25,7 @@ type Command struct {
 	Args []string // the first one is the program
 
 	Wall time.Duration // more than zero
-	CPU  time.Duration // processor time; zero: neither that nor memory is limited
+	CPU  time.Duration // processor time; if it is given, memory is limited, too, to 8 GiB of address space; zero: neither is
 }
 
 // Result is what a command wrote and used.

@@ -2,9 +2,9 @@
 // functions of their input.
 //
 // In them there is no goroutine, channel, mutex, clock, global randomness, file or
-// network, and the order of no map reaches an output. What they may import of this
-// module is pure as well, but for the types of transport. In the packages of the simulator
-// there is nothing that a seed does not decide: no order of a map, no clock, no goroutine, no
+// network, and no output depends on the order of a map. The packages of this
+// module that they import are pure as well, but for the types of transport. In the packages of the simulator
+// the seed decides everything: they depend on no order of a map, no clock, no goroutine, no
 // global randomness. Run it from anywhere in the module:
 //
 //	go run ./internal/tools/sansio
@@ -14,8 +14,8 @@
 //
 //	// order-free: the loop only counts
 //
-// All else that is allowed stands in rules.go, each with a reason; an exception or a
-// remark that nothing needs is reported too.
+// All other exceptions are listed in rules.go, each with a reason. An exception or a
+// remark that nothing needs is reported, too. The exit status is 0 if all is clean, 1 if there are findings, and 2 if the tool fails.
 package main
 
 import (

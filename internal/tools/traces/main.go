@@ -4,8 +4,9 @@
 //	go run ./internal/tools/traces -against HEAD~1
 //
 // plays the same worlds at that commit, in a work tree of its own, and lists each line that
-// differs. What a commit printed is kept in the user's cache directory. It is a wider net than
-// TestHashes, which plays twenty worlds, and takes a minute or two. Run it in the module's root.
+// differs. The lines of each commit are kept in the user's cache directory. The command covers more than
+// TestHashes, which plays twenty worlds, and takes a minute or two. Run it in the module's root. The exit status is 1 if a line
+// differs, and 2 if the command fails.
 package main
 
 import (
