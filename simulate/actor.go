@@ -305,7 +305,7 @@ func Now(ctx context.Context) time.Duration { return processOf(ctx, "Now").world
 // Wall returns the time of day on the host of ctx. Use it in place of time.Now.
 func Wall(ctx context.Context) time.Time { return processOf(ctx, "Wall").Wall() }
 
-// Logf writes a line into the timeline.
+// Logf writes a line into the timeline; without one it does nothing.
 //
 //	simulate.Logf(ctx, "token %d", l.Token())
 func Logf(ctx context.Context, format string, args ...any) {

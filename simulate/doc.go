@@ -54,7 +54,7 @@
 // [World.At], from actors of [World.Go], or between two calls of Run. Each is one verb:
 //
 //   - the network: Partition, PartitionOneWay, Isolate, Swizzle, Heal; Hold, Release,
-//     InFlight, Rule for single messages; SetLink, SetLinkOneWay, SetLinks; Reset
+//     InFlight, Rule for single messages; SetLink, SetLinkOneWay, SetLinks; Reset; Balance
 //   - hosts: Crash, PowerOff, Restart, Leave; Pause, Resume; Slow, Stall; BreakReplica
 //   - clocks: SetRate, Wave, Noise, Step
 //   - failure detectors: DelayGossip, SilenceGossip, RestoreGossip, LieDead

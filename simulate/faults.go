@@ -192,8 +192,8 @@ func (w *World) stallLoop(h *Host, loop string, d time.Duration) bool {
 
 // HealAll ends every fault: cuts, pauses, stalls, slowness and bad links are over, what
 // Hold and rules kept is released, news is neither lost nor false, and all hosts run. Clocks
-// keep their rates and their time of day, links that SetLink and its like made slow their
-// latency and jitter, and rules and Gossip.Lateness stay.
+// keep their rates and their time of day, links that SetLink and its like made slow keep their
+// latency and jitter, and rules, Balance and Gossip.Lateness stay.
 //
 //	w.HealAll()
 //	err := w.Run(time.Minute) // in which all must come right

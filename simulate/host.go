@@ -52,8 +52,8 @@ type boot struct {
 }
 
 // Host returns the host of that name, and makes it, running, if there is none. The name is
-// what others dial: it has no colon and no space, and no name by which every host finds itself, as "localhost" is, is allowed.
-// Host panics on any other name.
+// what others dial: Host panics if it has a colon or a space, and if it is a name by which every host finds
+// itself, such as "localhost".
 func (w *World) Host(name string) *Host {
 	if h := w.byName[name]; h != nil {
 		h.known = true

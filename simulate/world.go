@@ -169,7 +169,7 @@ func (w *World) Now() time.Duration { return w.now }
 // Seed returns the world's seed.
 func (w *World) Seed() uint64 { return w.opts.Seed }
 
-// Hash returns the hash of everything that has happened.
+// Hash returns the hash of everything that has happened so far: two runs with equal hashes were the same.
 func (w *World) Hash() uint64 { return w.trace.digest.Sum64() }
 
 // Rand returns the source of random numbers for scenarios and actors. The seed decides what they draw
@@ -179,15 +179,16 @@ func (w *World) Hash() uint64 { return w.trace.digest.Sum64() }
 func (w *World) Rand() *rand.Rand { return w.user }
 
 // Run lets d pass, and returns the first failure: an actor's panic, or a promise
-// that a checker of [World.History] saw broken. After a failure nothing moves.
+// that a checker of [World.History] saw broken. After a failure nothing moves, and Run returns that failure at once.
+// It panics if d is negative, in an actor or another function that the world calls, and after Close.
 //
 //	if err := w.Run(time.Minute); err != nil {
 //		t.Fatal(err)
 //	}
 func (w *World) Run(d time.Duration) error { return w.run(add(w.now, d), nil) }
 
-// RunUntil lets time pass until cond holds, and fails with [ErrNotWithin] if it does not within d. It
-// calls cond after every event.
+// RunUntil is Run until cond holds, which it calls before the first event and after every event. If cond does not hold within d,
+// the run fails with [ErrNotWithin], and so do all later calls of Run.
 //
 //	done := false // some actor sets it
 //	err := w.RunUntil(func() bool { return done }, time.Minute)

@@ -60,8 +60,8 @@ type Seat struct {
 	Name      string   `json:"name,omitempty"`
 	Addr      string   `json:"addr,omitempty"`
 	List      []string `json:"list,omitempty"` // with which that node was started, or that it keeps; of a vacant seat, the one that had it
-	Ended     bool     `json:"ended"`          // it is known to have ended, and another one has not come yet
-	Connected bool     `json:"connected"`      // with the node that tells this, or that node itself
+	Ended     bool     `json:"ended"`          // the node is known to have ended, and no other one has the seat yet
+	Connected bool     `json:"connected"`      // the node is connected with the one that tells this, or is that one
 }
 
 // Vacant reports whether the node that had the seat is silent, and the others decide without it. It may come back.
