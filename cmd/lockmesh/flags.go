@@ -113,7 +113,7 @@ func newFlagSet() *flagSet {
 	}
 	f.SetOutput(io.Discard)
 	f.StringVar(&f.profiles, "profile", "all", "`profiles` of worlds, to be taken in turns: all, or some of "+list(simulate.Profiles()))
-	f.caseVar("seed", "the `number` of the first seed (default 1); without -seeds and -for only this seed is played")
+	f.caseVar("seed", "the `number` of the first seed (default 1); if -seed is given without -seeds and -for, only this seed is played")
 	f.IntVar(&s.search.Seeds, "seeds", 0, "the `number` of seeds (default 100, or 1 with -seed, or as many as -for allows)")
 	f.DurationVar(&s.search.For, "for", 0, "begin no more seeds after this `time`, such as 8h")
 	f.IntVar(&s.search.Workers, "workers", runtime.GOMAXPROCS(0), "the `number` of worlds that run at once")

@@ -41,8 +41,8 @@ one of three entries or fewer, with the present list and its own entry. If a com
 back, make the opposite change. Afterwards make the new list the seeds of all processes: until its seeds change, a process starts
 with the list in its state directory.
 
-The node that is asked is at ADDRESS, or as -node says. ls and check may ask any node that has a port, also before the mesh is
-founded; the other commands must ask a node of the core. An ADDRESS or ENTRY is host:port, or a host (port 7300).
+The node that is asked is at ADDRESS, or as -node says. ls and check may ask any node that has a port, check also before the mesh
+is founded; the other commands must ask a node of the core. An ADDRESS or ENTRY is host:port, or a host (port 7300).
 The exit status is 0, 1 if it failed or check found a problem, and 2 if the arguments make no sense.
 
 flags:

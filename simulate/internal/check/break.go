@@ -9,9 +9,10 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// What operators break (P49). A table breaks what somebody has called for, and a holder is told so only of what a table has broken. That nobody else
-// has the key before the holder has stopped is judged as for all holds: the belief ends early, and what a table frees must not be believed in. And a
-// broken grant is free in time, though its holder is silent and leaders change.
+// What operators break (P49). A table breaks a grant only if an operator has called for that, and a holder is told that its grant
+// is broken only if a table has broken it. That nobody else has the key before the holder has stopped is judged as for all holds:
+// the holder's belief ends early, and nobody may believe in a grant that a table frees. A broken grant is free in time, even if its
+// holder is silent and leaders change.
 
 // Breaks is env.Clients.Breaks.
 func (h *History) Breaks(key string, token uint64) {

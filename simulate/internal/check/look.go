@@ -56,7 +56,7 @@ func (o *Observer) Queue(key string) (holders, waiting []string) {
 	return holders, waiting
 }
 
-// Room returns how many wait for the key of a decision, and whether its request fits beside the holds.
+// Room returns how many wait for the key of a decision of which the Observer has heard, and whether its request fits beside the holds.
 func (o *Observer) Room(name ShardName, d shard.Decision) (waiting int, fits bool) {
 	k := o.queue.keys[shardKey{name, d.Key}]
 	return len(k.place), k.used+d.Weight <= d.Capacity
@@ -82,7 +82,7 @@ func (o *Observer) HoldsSince(name ShardName, key string, session shard.SessionI
 	return false
 }
 
-// Leader returns the shard's latest leader.
+// Leader returns the shard's latest leader; zero: it had none yet.
 func (o *Observer) Leader(name ShardName) transport.ID { return o.leaders.now[name].node }
 
 // Replaced reports whether a node has had a replica of the shard before.
