@@ -38,7 +38,7 @@
 // # What actors must know
 //
 // Only one actor runs at a time, and the world stands still while it does. So an
-// actor waits with [Sleep], [Wait], [Receive] and the calls of its node. It never waits
+// actor waits with [Sleep], [Wait], [Receive], [Host.Do] and the calls of its node. It never waits
 // with a channel, a select, a sync.WaitGroup or time.Sleep: nothing could wake it. A
 // watchdog reports an actor that tries, and one that never waits.
 //

@@ -37,8 +37,8 @@ type Lockers struct {
 	// Newcomers lets the storm bring hosts that were not there before. Join must be able
 	// to join from any host.
 	Newcomers bool
-	// Underway is called after the storm, again and again; nil: nothing is under way. From its first call on the scenario must
-	// begin nothing new. It returns how many steps are left of work that ends by itself once all is well, a change of the core's
+	// Underway is called after the storm, again and again; nil: nothing is under way. From its first call on, the work that it counts
+	// must begin nothing new. It returns how many steps are left of work that ends by itself once all is well, a change of the core's
 	// list for example. If steps are left, Run heals everything with HealAll and waits until none is. The number may grow, but
 	// Run fails if it stays the same for longer than two nodes may take to leave.
 	Underway func() int
