@@ -147,7 +147,7 @@ func TestStartWithAnEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := ready(ctx, Config{Env: &bench{tb: t}, Name: "a", Shards: 1, Logger: slog.New(slog.DiscardHandler)})
-	if want := "mesh: not founded, or not joined yet: context canceled, nothing is in the way"; !errors.Is(err, context.Canceled) || err.Error() != want {
+	if want := "mesh: not founded, or not joined yet: context canceled, the node is still looking for its mesh"; !errors.Is(err, context.Canceled) || err.Error() != want {
 		t.Errorf("WaitReady: %v, want %s", err, want)
 	}
 }

@@ -623,7 +623,7 @@ func TestInput(t *testing.T) {
 			for i := range 65 {
 				c.List = append(c.List, fmt.Sprint("h", i, ":1"))
 			}
-		}, fault.ErrInvalidOption, "too many"},
+		}, fault.ErrInvalidOption, "more than 64"},
 		{"another's entry", func(c *Config) { c.Entry = "10.0.0.77:1" }, fault.ErrInvalidOption, "WithEntry"},
 		{"its entry, but not the one", func(c *Config) { c.Entry = "10.0.0.2:7946" }, fault.ErrInvalidOption, "a dial of 10.0.0.1:7946 reaches this node"},
 		{"other shards", func(c *Config) { c.Wants.Shards = 5 }, fault.ErrInvalidOption, "WithShards 5"},
