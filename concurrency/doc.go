@@ -39,8 +39,8 @@
 //   - A session that was orphaned has ended. Close after [Session.Orphan] does not release its locks.
 //   - A session that cannot renew its lease ends before another one can get its locks, and calls that wait return
 //     ErrSessionExpired at once.
-//   - An operator may break one lock or leadership of a session (mesh.Node.Break), and the session goes on. The calls of that mutex or election
-//     then return ErrSessionExpired or ErrElectionNotLeader until Unlock or Resign, and Done of the session is not closed.
+//   - An operator may break one lock or leadership of a session (mesh.Node.Break), and the session goes on. The calls of a mutex or election that
+//     had it then return ErrSessionExpired or ErrElectionNotLeader until Unlock or Resign, and Done of the session is not closed.
 //   - Close of a session that has expired returns nil.
 //
 // # What a mutex does otherwise

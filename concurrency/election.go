@@ -78,6 +78,9 @@ func (e *Election) enter(h *hold) {
 	e.header = &ResponseHeader{Revision: e.rev}
 }
 
+// in reports whether e leads, or has led, with h, and has not resigned. The session's mutex is held.
+func (e *Election) in(h *hold) bool { return e.hold == h }
+
 // got returns the leadership of the last Campaign, until its end is confirmed.
 func (e *Election) got() *hold {
 	e.session.mu.Lock()
@@ -90,8 +93,8 @@ func (e *Election) got() *hold {
 // it was on an error, and no place in the queue is kept:
 //
 //   - an error that unwraps to ctx.Err() if ctx ends first: a [mesh.WaitError], if the mesh was asked
-//   - ErrSessionExpired if the session has ended, or ends first; or if an operator has broken the leadership that the session had: then
-//     Resign, and campaign again
+//   - ErrSessionExpired if the session has ended, or ends first; or if an operator has broken the leadership that e had: then Resign,
+//     and campaign again
 //   - other errors of [mesh.Election.Campaign], for example mesh.ErrInvalidKey, or mesh.ErrInvalidOption for a value that is too long
 //
 // Call Resign when done. If the session is lost meanwhile, [Session.Done] is closed before another session leads.
@@ -100,7 +103,7 @@ func (e *Election) Campaign(ctx context.Context, val string) error {
 		return err
 	}
 	for {
-		joined, err := e.session.take(ctx, request{id: e.id(), enter: e.enter, ask: func(ctx context.Context) (*hold, error) {
+		joined, err := e.session.take(ctx, request{id: e.id(), enter: e.enter, in: e.in, ask: func(ctx context.Context) (*hold, error) {
 			l, err := e.inner().Campaign(ctx, []byte(val))
 			if err != nil {
 				return nil, err

@@ -12,8 +12,8 @@ import (
 var (
 	// ErrLocked: another session holds the lock, or waits for it; or another call of this session waits for it.
 	ErrLocked = errors.New("concurrency: the mutex is locked by another session")
-	// ErrSessionExpired: the session has ended; or an operator has broken the lock (mesh.Node.Break), and the session goes on: then
-	// unlock, and lock again. If the session was lost, or the lock broken, another session may hold the lock by now.
+	// ErrSessionExpired: the session has ended; or an operator has broken the lock (mesh.Node.Break) while the mutex was locked, and the
+	// session goes on: then unlock, and lock again. If the session was lost, or the lock broken, another session may hold the lock by now.
 	ErrSessionExpired = errors.New("concurrency: the session has ended")
 	// ErrLockReleased: the mutex is not locked: it never was, or it was unlocked.
 	ErrLockReleased = errors.New("concurrency: the mutex is not locked")
@@ -44,11 +44,14 @@ func (m *Mutex) enter(h *hold) {
 	m.hold, m.header = h, &ResponseHeader{Revision: h.revision()}
 }
 
+// in reports whether m is locked, under h. The session's mutex is held.
+func (m *Mutex) in(h *hold) bool { return h.mutexes[m] }
+
 // Lock waits until the session holds the lock, and returns nil; at once if it does already. On any error m stays as it
 // was, and no place in the queue is kept:
 //
 //   - an error that unwraps to ctx.Err() if ctx ends first: a [mesh.WaitError], if the mesh was asked
-//   - ErrSessionExpired if the session has ended, or ends first
+//   - ErrSessionExpired if the session has ended, or ends first; or if m is locked, and an operator has broken that lock: then Unlock, and lock again
 //   - other errors of [mesh.Session.Lock], for example mesh.ErrInvalidKey
 //
 // Call Unlock when done. If the session is lost meanwhile, [Session.Done] is closed before another session gets the lock.
@@ -66,7 +69,7 @@ func (m *Mutex) take(ctx context.Context, try bool) error {
 	case m.isZero():
 		return ErrSessionExpired
 	}
-	_, err := m.session.take(ctx, request{id: m.id(), try: try, enter: m.enter, ask: func(ctx context.Context) (*hold, error) {
+	_, err := m.session.take(ctx, request{id: m.id(), try: try, enter: m.enter, in: m.in, ask: func(ctx context.Context) (*hold, error) {
 		take := m.session.inner.Lock
 		if try {
 			take = m.session.inner.TryLock

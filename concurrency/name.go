@@ -59,6 +59,7 @@ type request struct {
 	try   bool
 	ask   func(context.Context) (*hold, error) // asks the mesh
 	enter func(*hold)                          // notes what the session holds; with the session's mutex held
+	in    func(*hold) bool                     // reports whether that has been noted, and not left; with the session's mutex held
 }
 
 // take joins the hold of the session if there is one, else acquires one.
@@ -131,13 +132,17 @@ func (s *Session) failed(err error) error {
 // isOver reports whether err says that a lock, a leadership or a session has ended.
 func isOver(err error) bool { return errors.Is(err, mesh.ErrLost) || errors.Is(err, mesh.ErrClosed) }
 
-// join enters h. It reports false without an error if h has been released.
+// join enters h. It reports false without an error if h has been released, or if an operator has broken it and the request's mutex or election
+// is not in it: then another one may be acquired, which waits until those that are in it have left it, or until a TTL is over.
 func (s *Session) join(h *hold, r request) (bool, error) {
 	held := h.Err() // not under the mutex: it may end contexts
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch n := s.names[r.id]; {
 	case n == nil || n.hold != h:
+		return false, nil
+	case errors.Is(held, mesh.ErrBroken) && !r.in(h):
+		delete(s.names, r.id)
 		return false, nil
 	case held != nil:
 		return false, ErrSessionExpired
