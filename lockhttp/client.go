@@ -26,10 +26,10 @@ type Client struct {
 	NodeID  string       // the guest's name, 1 to 255 bytes, unlike those of all other guests
 	HTTP    *http.Client // nil: http.DefaultClient
 
-	RequestTimeout time.Duration // of one try; zero: 10 s
+	RequestTimeout time.Duration // of one try, beside the time for which its answer may be put off (wait_ms); zero: 10 s
 	MaxRetries     int           // of one call; zero: 8; negative: none
 	RetryInterval  time.Duration // between two tries; zero: 250 ms
-	PollInterval   time.Duration // of Wait and Do: the wait_ms of one question, less than RequestTimeout; zero: 1 s
+	PollInterval   time.Duration // of Wait and Do: the wait_ms of one question; zero: 1 s
 
 	mu     sync.Mutex
 	server int                // the index of the one that is used
@@ -48,7 +48,9 @@ var ErrLeaseEnded = errors.New("lockhttp: the lease has ended")
 // r.WaitMS at most; if that is zero, for 100 ms, or for 3 s with r.Try.
 func (c *Client) Ask(ctx context.Context, r Request) (State, error) {
 	var s State
-	err := c.call(ctx, http.MethodPost, "/lock", c.mine(r), &s, func() { c.note(r, s) })
+	err := c.call(ctx, exchange{
+		method: http.MethodPost, path: "/lock", body: c.mine(r), into: &s, good: func() { c.note(r, s) }, waits: time.Duration(r.WaitMS) * time.Millisecond,
+	})
 	return s, err
 }
 
@@ -63,7 +65,7 @@ func (c *Client) look(ctx context.Context, r Request, wait time.Duration) (State
 		q.Set("wait_ms", strconv.FormatInt(milliseconds(wait), 10))
 	}
 	var s State
-	err := c.call(ctx, http.MethodGet, "/lock?"+q.Encode(), nil, &s, func() { c.note(r, s) })
+	err := c.call(ctx, exchange{method: http.MethodGet, path: "/lock?" + q.Encode(), into: &s, good: func() { c.note(r, s) }, waits: wait})
 	return s, err
 }
 
@@ -98,14 +100,14 @@ func (c *Client) End(ctx context.Context, r Request, failed bool) (State, error)
 	q.Try, q.WaitMS = false, 0
 	c.drop(r) // its holder stops before the request is sent
 	var s State
-	err := c.call(ctx, http.MethodPost, "/unlock", q, &s, nil)
+	err := c.call(ctx, exchange{method: http.MethodPost, path: "/unlock", body: q, into: &s})
 	return s, err
 }
 
 // Leave takes a request out of its queue. An [Error] with CodeRunning: the request does not wait any more, but is held or to be carried out.
 func (c *Client) Leave(ctx context.Context, r Request) error {
 	q := c.named(r)
-	return c.call(ctx, http.MethodDelete, "/lock?"+q.Encode(), nil, &State{}, nil)
+	return c.call(ctx, exchange{method: http.MethodDelete, path: "/lock?" + q.Encode(), into: &State{}})
 }
 
 // Renew renews the lease, and names all that the guest holds: so a server that knows nothing of it learns it. ErrLeaseEnded: the guest has
@@ -114,12 +116,12 @@ func (c *Client) Leave(ctx context.Context, r Request) error {
 func (c *Client) Renew(ctx context.Context) (Renewal, error) {
 	var a Renewal
 	var named []Request
-	err := c.repeat(ctx, http.MethodPost, "/renew", func() ([]byte, func() bool, error) {
+	err := c.repeat(ctx, exchange{method: http.MethodPost, path: "/renew", into: &a}, func() ([]byte, func() bool, error) {
 		var isAll func() bool
 		named, isAll = c.holds()
 		raw, err := json.Marshal(renewing{NodeID: c.NodeID, Locks: named})
 		return raw, isAll, err
-	}, &a, nil)
+	})
 	if err != nil {
 		return a, err
 	}
@@ -164,13 +166,13 @@ func (c *Client) loses(r Request) {
 
 // Release ends the use of a resource by a user: "" is the guest itself.
 func (c *Client) Release(ctx context.Context, resourceID, user string) error {
-	return c.call(ctx, http.MethodPost, "/release", Request{NodeID: c.NodeID, ResourceID: resourceID, User: user}, &State{}, nil)
+	return c.call(ctx, exchange{method: http.MethodPost, path: "/release", body: Request{NodeID: c.NodeID, ResourceID: resourceID, User: user}, into: &State{}})
 }
 
 // Refs returns the users of a resource.
 func (c *Client) Refs(ctx context.Context, resourceID string) ([]Ref, error) {
 	var a Refs
-	err := c.call(ctx, http.MethodGet, "/refs?"+url.Values{"resource_id": {resourceID}}.Encode(), nil, &a, nil)
+	err := c.call(ctx, exchange{method: http.MethodGet, path: "/refs?" + url.Values{"resource_id": {resourceID}}.Encode(), into: &a})
 	return a.Users, err
 }
 
@@ -307,21 +309,30 @@ func orElse(d, usual time.Duration) time.Duration {
 	return usual
 }
 
-// call makes a request until it is answered. Good: it was answered with success.
-func (c *Client) call(ctx context.Context, method, path string, body, into any, good func()) error {
+// exchange is a request to a server, and what comes of its answer.
+type exchange struct {
+	method, path string
+	body         any           // nil: none
+	waits        time.Duration // for how long the answer may be put off
+	into         any           // for an answer of success
+	good         func()        // called after that; may be nil
+}
+
+// call makes a request until it is answered.
+func (c *Client) call(ctx context.Context, x exchange) error {
 	var raw []byte
-	if body != nil {
+	if x.body != nil {
 		var err error
-		if raw, err = json.Marshal(body); err != nil {
+		if raw, err = json.Marshal(x.body); err != nil {
 			return err
 		}
 	}
-	return c.repeat(ctx, method, path, func() ([]byte, func() bool, error) { return raw, nil, nil }, into, good)
+	return c.repeat(ctx, x, func() ([]byte, func() bool, error) { return raw, nil, nil })
 }
 
 // repeat is call with a body that is made for each try. The lease of an answer counts only if the body's function, if there is one, says that the
 // answer is about all that the guest holds by then.
-func (c *Client) repeat(ctx context.Context, method, path string, body func() (raw []byte, isAll func() bool, err error), into any, good func()) error {
+func (c *Client) repeat(ctx context.Context, x exchange, body func() (raw []byte, isAll func() bool, err error)) error {
 	switch {
 	case ctx == nil:
 		return errors.New("lockhttp: the context is nil")
@@ -332,15 +343,15 @@ func (c *Client) repeat(ctx context.Context, method, path string, body func() (r
 	if retries == 0 {
 		retries = 8
 	}
-	name, _, _ := strings.Cut(path, "?")
+	name, _, _ := strings.Cut(x.path, "?")
 	for tries := 0; ; tries++ {
 		raw, isAll, err := body()
 		if err != nil {
 			return err
 		}
-		if err = c.try(ctx, method, path, raw, isAll, into); err == nil {
-			if good != nil {
-				good()
+		if err = c.try(ctx, x, raw, isAll); err == nil {
+			if x.good != nil {
+				x.good()
 			}
 			return nil
 		}
@@ -351,7 +362,7 @@ func (c *Client) repeat(ctx context.Context, method, path string, body func() (r
 		if tries < retries && pause(ctx, orElse(c.RetryInterval, 250*time.Millisecond)) {
 			continue
 		}
-		return fmt.Errorf("lockhttp: %s %s: retried %d times: %w", method, name, tries, errors.Join(ctx.Err(), err))
+		return fmt.Errorf("lockhttp: %s %s: retried %d times: %w", x.method, name, tries, errors.Join(ctx.Err(), err))
 	}
 }
 
@@ -367,7 +378,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // try makes a request to the server that is used. If it does not answer, or not with a result, the next one is used.
-func (c *Client) try(ctx context.Context, method, path string, body []byte, isAll func() bool, into any) (err error) {
+func (c *Client) try(ctx context.Context, x exchange, body []byte, isAll func() bool) (err error) {
 	c.mu.Lock()
 	server := c.server % len(c.Servers)
 	c.mu.Unlock()
@@ -379,9 +390,9 @@ func (c *Client) try(ctx context.Context, method, path string, body []byte, isAl
 			c.server = (server + 1) % len(c.Servers)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, orElse(c.RequestTimeout, usualTimeout))
+	ctx, cancel := context.WithTimeout(ctx, orElse(c.RequestTimeout, usualTimeout)+x.waits)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.Servers[server], "/")+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, x.method, strings.TrimSuffix(c.Servers[server], "/")+x.path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -408,7 +419,7 @@ func (c *Client) try(ctx context.Context, method, path string, body []byte, isAl
 		MS int64 `json:"lease_ms"`
 	}
 	if res.StatusCode == http.StatusOK {
-		if err = json.Unmarshal(raw, into); err == nil {
+		if err = json.Unmarshal(raw, x.into); err == nil {
 			err = json.Unmarshal(raw, &lease)
 		}
 	} else {

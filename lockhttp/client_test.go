@@ -192,6 +192,29 @@ func TestAWaitThatFailsLeavesTheQueue(t *testing.T) {
 	})
 }
 
+// A server may put its answer off for as long as a question asks, beside what a try may take: such a question is not cut off.
+func TestAQuestionThatWaitsForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &lockhttp.Client{Servers: []string{"http://server"}, NodeID: "ann", MaxRetries: -1, RequestTimeout: 5 * time.Second, PollInterval: 20 * time.Second}
+		c.HTTP = &http.Client{Transport: answers(func(r *http.Request) (string, error) {
+			answer, put := `{"state":"waiting","lease_ms":90000}`, 7*time.Second // of r.WaitMS
+			if r.Method == "GET" {
+				answer, put = `{"state":"running","acquired":true,"token":7,"lease_ms":90000}`, 24*time.Second
+			}
+			select {
+			case <-time.After(put):
+				return answer, nil
+			case <-r.Context().Done():
+				return "", r.Context().Err()
+			}
+		})}
+		s, err := c.Wait(t.Context(), lockhttp.Request{Type: "lock", ResourceID: "k", WaitMS: 3000})
+		if err != nil || s.Token != 7 {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
 // What comes without a lease is held for no time: its function is not called, and it is given back.
 func TestAClientIsToldNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
