@@ -181,6 +181,9 @@ func (f *operatorFlags) ask(ctx context.Context, addr string, q operator.Questio
 	if err == nil {
 		err = a.Err()
 	}
+	if err == nil && a.Status == nil {
+		err = fmt.Errorf("the node at %s says nothing of itself: it may be of a later release", addr)
+	}
 	return a.Status, err
 }
 

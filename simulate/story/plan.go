@@ -48,8 +48,11 @@ func (p *parser) mesh(text string) (act, error) {
 		part = strings.TrimSpace(part)
 		i := strings.LastIndexByte(part, ' ')
 		key, value := part[:max(i, 0)], part[i+1:]
-		if strings.HasPrefix(part, "clients ") {
+		switch {
+		case strings.HasPrefix(part, "clients "):
 			key = "clients"
+		case part == "founded later", part == "state directories":
+			key = part
 		}
 		switch key {
 		case "clients":
@@ -62,10 +65,10 @@ func (p *parser) mesh(text string) (act, error) {
 			pl.ttl, err = time.ParseDuration(value)
 		case "max ttl":
 			pl.maxTTL, err = time.ParseDuration(value)
-		case "founded":
-			pl.later = value == "later"
-		case "state":
-			pl.keep = value == "directories"
+		case "founded later":
+			pl.later = true
+		case "state directories":
+			pl.keep = true
 		default:
 			err = fmt.Errorf("a mesh has no %q: see %q", part, meshForm)
 		}

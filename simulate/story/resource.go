@@ -93,7 +93,9 @@ var resourceForms = []*form{
 	{text: "{who} does {key} once[ per {time}][ in {n} attempts]", make: func(c *clause) act {
 		retention := span{time.Hour, time.Hour}
 		if c.given("time") {
-			retention = c.span("time")
+			if retention = c.span("time"); retention.from != retention.to {
+				c.fail(errors.New("once per a time that is not drawn: one duration"))
+			}
 		}
 		var opts []mesh.OnceOption
 		if c.given("n") {

@@ -224,7 +224,7 @@ func (t *teller) end() {
 	for _, g := range t.gates {
 		g.letGo()
 	}
-	t.within(t.plan.ttl+t.plan.maxTTL+15*time.Second, "G4", "after the story, every call ends", func() bool {
+	t.within(t.plan.ttl+t.plan.maxTTL+15*time.Second, "G6", "after the story, every call ends", func() bool {
 		return !slices.ContainsFunc(t.calls, func(c *call) bool { return !c.over && !c.crashed() }) &&
 			!slices.ContainsFunc(t.works, func(w *work) bool { return !w.over && !w.crashed() }) &&
 			!slices.ContainsFunc(t.candidates, func(c *candidate) bool { return !c.over && !c.crashed() }) &&

@@ -55,7 +55,8 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		err = cmd.Wait()
 		_ = Signal(cmd, syscall.SIGKILL) // what the command left behind
 		r.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-		if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() && w.Signal() == syscall.SIGKILL {
+		atLimit := c.CPU > 0 && r.CPU > c.CPU-c.CPU/10 // else the kernel may have killed it for want of memory
+		if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() && w.Signal() == syscall.SIGKILL && atLimit {
 			err = ErrHangs // see bound
 		}
 	}

@@ -34,6 +34,20 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// A command that something else killed, as a kernel that wants memory does, has reached no limit.
+func TestKilledByAnother(t *testing.T) {
+	c := shell(time.Minute, "kill -KILL $$")
+	c.CPU = 10 * time.Second
+	if _, err := Run(t.Context(), c); err == nil || errors.Is(err, ErrHangs) {
+		t.Errorf("killed: %v", err)
+	}
+	c = shell(time.Minute, "while :; do :; done")
+	c.CPU = time.Second
+	if _, err := Run(t.Context(), c); !errors.Is(err, ErrHangs) {
+		t.Errorf("at its limit: %v", err)
+	}
+}
+
 // A limit kills the whole group, not only the command; and what a command leaves behind is killed, too.
 func TestRunKillsTheGroup(t *testing.T) {
 	for script, want := range map[string]error{"sleep 60 & wait": ErrHangs, "sleep 60 >/dev/null 2>&1 &": nil} {
