@@ -55,7 +55,8 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		err = cmd.Wait()
 		_ = Signal(cmd, syscall.SIGKILL) // what the command left behind
 		r.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-		atLimit := c.CPU > 0 && r.CPU > c.CPU-c.CPU/10 // else the kernel may have killed it for want of memory
+		// The kernel counts for its limit by ticks, which differ. Far below it, it has killed the command for want of memory.
+		atLimit := c.CPU > 0 && r.CPU > c.CPU/2
 		if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() && w.Signal() == syscall.SIGKILL && atLimit {
 			err = ErrHangs // see bound
 		}
