@@ -82,13 +82,14 @@ func (m *Machine) up(id transport.ID) bool {
 	return p != nil && p.up
 }
 
-// apart returns the nodes with a seat that this node is not connected with, sorted.
+// apart returns the nodes with a seat that this node is not connected with, sorted; also those that are known to have ended, whose seats
+// may be vacated.
 func (m *Machine) apart() (ids []transport.ID) {
 	t := m.acceptor.Table()
 	if t == nil {
 		return nil
 	}
-	for _, id := range t.Living() {
+	for _, id := range t.Bound() {
 		if id != m.cfg.Self.ID && !m.up(id) {
 			ids = append(ids, id)
 		}

@@ -86,6 +86,22 @@ func TestTwoOfThreeGoOnWithoutTheSilent(t *testing.T) {
 	w.must(w.runUntil(2*time.Second, w.goesOn(c)), "%s waits", b)
 }
 
+// Promise: C4, C6: one node of three is declared dead, which comes before its silence has lasted for long. Its seat is vacated all the same,
+// and then another node may restart.
+func TestTwoOfThreeGoOnWithoutTheDeclared(t *testing.T) {
+	w := coreOf(t, 3)
+	a, b, c := w.list[0], w.list[1], w.list[2]
+	w.isolate(c)
+	w.kill(c)
+	w.run(Grace)
+	_, err := w.tells(w.procs[a], c)
+	equal(t, nil, err)
+	w.must(w.runUntil(3*time.Second, w.ended(c)), "it is not decided")
+	w.must(w.runUntil(silentAfter, func() bool { return w.bearer(c) == 0 }), "its seat is not vacated")
+	w.boot(b)
+	w.must(w.runUntil(2*time.Second, w.goesOn(c)), "%s waits", b)
+}
+
 // Promise: C14: of two neither goes on alone, however long the other one is gone: its seat stays its own, and nothing can be
 // decided. Then all goes on in the same mesh.
 func TestNeitherOfTwoGoesOn(t *testing.T) {
