@@ -380,6 +380,9 @@ func dropped(h *handle) {
 	if h.grant.mode == client.Elects {
 		what = "a leadership was dropped without Resign, and lasts until its session ends"
 	}
+	if h.grant.mode == client.Enters {
+		what = "a passage of a barrier was dropped without Leave, and lasts until its session ends"
+	}
 	h.grant.owner.config.log.Warn(what,
 		"key", h.grant.key, "token", h.grant.hold.Token(),
 		slog.Group("taken", "file", frame.File, "line", frame.Line))

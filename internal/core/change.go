@@ -117,7 +117,7 @@ func (t *Table) Start(entry string, list []string) (*Table, error) {
 // Relist changes the list: it adds an entry, drops one, or both. The change before must be complete. A
 // list of three or fewer does not do both at once: an entry that was dropped two changes ago may find a
 // list that is one change behind, and two of three that have been replaced by then would be a majority
-// that it does not ask. A majority of the seats that stay must not be known to have ended.
+// that it does not ask. Of the seats that stay a majority must be left that are not known to have ended.
 func (t *Table) Relist(list []string) (*Table, error) {
 	if err := t.step(list); err != nil {
 		return nil, err

@@ -166,7 +166,7 @@ func (l *shardLoop) know(s seat.State) {
 	m := n.mesh.Load()
 	another := m == nil || m.id != s.Table.Mesh
 	if another && m != nil && !n.fits(m.params, s.Table.Params) {
-		l.fail(fmt.Errorf("%w: the mesh was founded anew, with other parameters: %+v in place of %+v", fault.ErrForeignMesh, s.Table.Params, m.params))
+		l.fail(fmt.Errorf("%w: the core is in another mesh now, with other parameters: %+v in place of %+v", fault.ErrForeignMesh, s.Table.Params, m.params))
 		return
 	}
 	c.void = another && m != nil && s.Void

@@ -14,7 +14,7 @@ import (
 )
 
 // Died is a change: the incarnation with the seat of an entry has ended, as an operator or an oracle says. It is
-// proposed only while most of the core, and nobody else that is heard, has no connection with it; and dropped
+// proposed only while most of the core say that they have no connection with it, and nobody that is heard has one; and dropped
 // as soon as this node has one.
 type Died struct {
 	Entry string

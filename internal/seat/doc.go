@@ -20,8 +20,8 @@
 // An entry does not count if it has not reported for 3 s; if two connected nodes answer at it; if its node has not yet reached
 // itself there; or if its node would take the seat of one with which this node, or a node that it hears, is connected.
 //
-// A node whose entry is answered by another one ends. After a stall of more than a second it answers nobody,
-// and its replicas are fenced, until a dial of its entry, begun after the stall, has reached it: meanwhile
+// A node whose entry is answered by another one ends. After a stall of more than a second it answers no proposer, says of no entry
+// that it is its own, and its replicas are fenced, until a dial of its entry, begun after the stall, has reached it: meanwhile
 // another one may have taken its place.
 //
 // A node at no entry is a client of the core. Its list is of contact points only: several nodes may answer at

@@ -109,7 +109,7 @@ func (m *Machine) missed(c core.Call, reports map[string]core.Report) error {
 			}
 		}
 		if living > 0 && n+living >= core.Majority(len(t.Bound())) {
-			return fmt.Errorf("the mesh may serve with %d nodes that do not answer this one, and are connected with others", living)
+			return fmt.Errorf("the mesh may serve with %d nodes that do not answer this one, and are connected with it or with others", living)
 		}
 	}
 	return nil
