@@ -174,7 +174,7 @@
 // restarts, lost answers, old reports, several roll calls, proofs of death, true and false, and one or two changes of
 // the list, which the operator may take back. A shard's raft is taken to be right; TestVotersChangeAtOneMoment asks raft.
 // A node may be given the next list while it runs, and while a change may be taken back the one before.
-// After each walk, and in one of twenty states (in large worlds of five hundred), all entries are up and
+// After each walk, and in one of twenty states (in large worlds of 200 to 2,000), all entries are up and
 // connected, and the mesh must come to serve by Next, if need be after the operator has restarted those
 // that have another list than the last, or, if the operator takes that back, than the one before. What was broken,
 // by the walks and by readers:
@@ -251,13 +251,13 @@
 // What the model does not show yet: time itself, that is when quiet times and leases end, and stalls; and lists that are ordered
 // ([Table.Order]): it starts nodes with the next list, or gives it to them, in any order. What random walks alone
 // show: a second change of the list, and most roll calls while a list of three or more changes. Whole worlds
-// have up to five entries; one of six begins in the middle of a course. Some of the largest are explored to a depth only, those with short calls to six to nine steps: see worlds
-// in its test.
+// have up to five entries; those of six and seven begin in the middle of a course. Some of the largest are explored to a depth
+// only, those with short calls to six to nine steps: see worlds in its test.
 //
-// For half of the other mutants of this package it was tried whether the model, as CI runs it, or 4,000 walks notice them. Those that
-// neither notices are about orders and a second mesh, which the model does not have; about names and counters (of a generation, of a
-// move, of a report), where it needs a coincidence; and about courses that readers found, with values that one node alone has accepted,
-// which are too rare. Table tests and courses of events notice these. A mutant that the model notices says so in its patch.
+// A mutant of this package that the model notices says so in its patch. For half of the others it was tried whether the model, as CI
+// runs it, or 4,000 walks notice them. Those that neither notices are about orders and a second mesh, which the model does not have;
+// about names and counters (of a generation, of a move, of a report), where it needs a coincidence; and about courses that readers
+// found, with values that one node alone has accepted, which are too rare. Table tests and courses of events notice these.
 //
 // Measured on 2026-11-27, on two cores, with GOGC=off and GOMEMLIMIT=8GiB, before the worlds in which MaxTTL changes:
 //

@@ -12,7 +12,8 @@ import (
 )
 
 // A generation's tables begin above all revisions that are told, and above each one's time of day. If that is not
-// above the revisions, they begin far above these: some are not told.
+// above the revisions, they begin above these: a little, if the revisions are at most a second ahead, else by the step, as some
+// are not told.
 func TestEndow(t *testing.T) {
 	const step = 1 << 20
 	clock := uint64(time.Hour.Milliseconds()) << 10

@@ -274,7 +274,7 @@ func TestEntryTaken(t *testing.T) {
 	w.must(w.runUntil(5*time.Second, w.serves), "the core does not come back")
 }
 
-// After a stall a node answers nobody before a dial of its entry, begun after the stall, has reached it.
+// After a stall a node answers no proposer before a dial of its entry, begun after the stall, has reached it.
 func TestAfterAStall(t *testing.T) {
 	w := founded(t, 3)
 	p := w.procs[w.list[0]]

@@ -28,7 +28,7 @@ func byHost(host string) func(*Config) {
 	return func(c *Config) { c.Host, c.Self.Addr = host, "10.0.0.1:7946" }
 }
 
-// C2: a node is Unfounded while nothing but processes that are not there is missing for the mesh to be founded. One that restarts
+// P25: a node is Unfounded while nothing but processes that are not there is missing for the mesh to be founded. One that restarts
 // in a mesh that lives is not, nor is one that may be cut off from it.
 func TestUnfounded(t *testing.T) {
 	w := newWorld(t, 1, 3)
