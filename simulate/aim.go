@@ -244,7 +244,7 @@ func (c *Chaos) outlast(s *stream, d time.Duration) bool {
 
 // timers is longer than everything together that is timed in a mesh and does not depend on its
 // leases: gossip finds the dead in three seconds and forgets them after 30; replicas are replaced
-// 5 s later; two elections in a row take some seconds.
+// 6 s later; two elections in a row take some seconds.
 const timers = 45 * time.Second
 
 // pauseAll stops all hosts at once. They go on one by one.

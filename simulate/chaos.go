@@ -13,8 +13,8 @@ type ChaosOptions struct {
 	// end everything is healed, with HealAll, unless Unhealed is set.
 	For time.Duration
 	// Least is how many faults there shall be at least: a storm that had fewer after For
-	// goes on, for ten times For at most. A storm whose profile and seed allow no kind of fault ends after For.
-	// With Options.Only, the storm instead goes on until each of the named faults was drawn, as long at most.
+	// goes on, and lasts ten times For at most, all in all. A storm whose profile and seed allow no kind of fault ends after For.
+	// With Options.Only, the storm instead goes on until each of the named faults was drawn, within the same bound.
 	Least int
 	// MayCrash reports whether the process on a host may be ended now, with all that it
 	// remembers. The default is [Host.MaySpare]: no shard may lose a majority.
@@ -56,7 +56,7 @@ type Chaos struct {
 // Fault is one fault of a storm.
 type Fault struct {
 	Name    string        // its kind, and its number among those of its kind: "crash/3"
-	At, For time.Duration // when it was drawn, in true time, and how long it lasts; zero: a moment. An aimed fault waits from At on
+	At, For time.Duration // when it was drawn, in true time, and how long it lasts; zero: a moment, or without end. An aimed fault waits from At on
 	// Happened is false if the fault could not happen: its host was down already, no majority would
 	// have been left, or the message that it was aimed at never came.
 	Happened bool
@@ -65,7 +65,7 @@ type Fault struct {
 // Chaos begins a storm of faults, as the world's profile has it. Without a profile it may have every
 // kind of fault; but each world lacks about a third of the kinds, which the seed draws. The storm strikes
 // the hosts that exist, and ends by itself, with HealAll unless Unhealed is set. It panics if there is no host yet, if the world has
-// had a storm, if For, Least or Longest is negative, and if Without names no kind of fault.
+// had a storm, if For, Least or Longest is negative, and if Without has a name that no kind of fault has.
 //
 //	storm := w.Chaos(simulate.ChaosOptions{For: time.Minute})
 //	err := w.Run(time.Minute + 30*time.Second)

@@ -64,13 +64,14 @@ func (w *World) HealCore(hosts ...string) {
 }
 
 // HealSomeCore draws a core from the seed, heals it as HealCore does, and returns its hosts. The other hosts
-// become as bad as they will ever be, for good: they crash, stop, are cut off from some or all, become slow,
-// or stay as they are. Only links in whose queues a frame may wait for longer than a second are mended.
+// become as bad as they will ever be, for good: they crash, lose power, stop, are cut off from some or all, become slow,
+// hear no news of members, get bad links, or stay as they are. A fault of a storm that has made links so narrow that a frame may
+// wait in their queues for longer than a second ends everywhere.
 //
 // Each host of the core has a node that has joined and is not leaving, and together they have a majority of
 // each shard's voters, and of the next voters on which the mesh has decided. All hosts without such a node are left out. Then
-// hosts named by spare, or any hosts if it is empty, are left out, as long as these conditions hold. The seed draws how many: from
-// one to half of those that may be left out.
+// hosts named by spare, or any hosts if it is empty, are left out, as long as these conditions hold. The seed draws how many hosts may
+// be out at most, those without such a node included: from one to half of those that may be left out.
 //
 // The core must not need a host out of it. So a host stays in if its node has a replica without a vote,
 // which may be about to get one, or leads a shard and does not hear a voter of the core, which it may be

@@ -13,7 +13,7 @@ import (
 type Event struct {
 	Number uint64        // from 1
 	Time   time.Duration // true time
-	Order  uint64        // among events of one moment: how many were scheduled before
+	Order  uint64        // among events of one moment: it grows with each scheduling of an event
 	Draws  uint64        // random numbers that were drawn before
 	Hash   uint64        // of this event and all before it
 

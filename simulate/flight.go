@@ -42,8 +42,8 @@ func (n *Net) Hold(from, to string) {
 }
 
 // Release ends Hold, and lets go what was kept on the way from one host to the other, by
-// Hold or by a rule's Keep: all of it arrives in the order in which it was sent, after
-// what is on its way.
+// Hold or by a rule's Keep: frames of one class and connection arrive in the order in which they
+// were sent, after those that are on their way.
 //
 //	w.Net.Hold("a", "b")
 //	w.At(w.Now()+time.Second, func() { w.Net.Release("a", "b") })

@@ -12,7 +12,7 @@ import (
 // Gossip says how much later, and how much less reliably, news of members travels than the links alone would let it.
 // With all fields zero the simulated gossip is as late as the real one, and as often wrong: it never knows more than that.
 type Gossip struct {
-	Lateness time.Duration // the mean of what news takes beyond its frame, which is 6 s at most; probes are not delayed
+	Lateness time.Duration // the mean of what news takes beyond its frame; no news takes more than 6 s beyond it; probes are not delayed
 	Lost     int64         // how many of a million pieces of news are lost
 	Lies     int64         // after how many of a million probes the probed node is called dead although it lives
 }

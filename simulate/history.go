@@ -19,7 +19,7 @@ type History struct {
 	// set it. Zero: for ever.
 	Bound time.Duration
 	// Meshes is how many meshes may live in the world at a time; zero means one. Where there
-	// may be several, a mesh of one may end itself; otherwise no node may.
+	// may be several, a mesh of one may end itself; otherwise no node may, unless Net.Balance leads it to another node at its entry.
 	Meshes int
 	// Relists says that the core's list changes in this world. Then the checkers allow that a mesh is founded while nodes of
 	// an earlier mesh still run, if these can decide nothing any more: they have no majority of its core or of a shard.

@@ -18,7 +18,7 @@ type Link struct {
 	Jitter  time.Duration // the mean of what comes on top, up to 1 h; a frame that is late by seconds breaks the connection
 	Shape   Shape         // how Jitter is spread
 	// Loss, Duplicate and Reorder say how many of a million frames are lost, come twice, or come late. A frame that is
-	// reordered is late by up to some milliseconds.
+	// reordered is late by 5 ms in the mean.
 	Loss, Duplicate, Reorder int64
 	// Bandwidth is in bytes per second; zero means no limit. What is sent faster queues
 	// up, one frame behind the other, all connections in one queue; urgent frames pass

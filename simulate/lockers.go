@@ -28,7 +28,7 @@ type Lockers struct {
 	// TTL is the lease of their locks (default 10 s), and Bound how long a healthy
 	// mesh may take beyond it to grant what can be granted (default 15 s). Within Bound, too,
 	// every voter must be in step with its leader: two elections that fail and one that does not
-	// take 6 s at most, a voter that is gone is replaced 5 s later, and its successor has to be
+	// take 6 s at most, a voter that is gone is replaced 6 s later, and its successor has to be
 	// sent the table.
 	TTL, Bound time.Duration
 	// Calls is how many calls there must be in a Run: after a storm that left fewer, Run waits for more, for a minute at

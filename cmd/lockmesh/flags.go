@@ -36,8 +36,9 @@ A failure is made small, and shown with the line that repeats it.
 
 SIGINT and SIGTERM end the worlds under way, or the shrinking, and the command reports what
 it has found so far. A second signal ends it at once. The exit status is 0 if nothing failed,
-1 if something did or a file could not be written, 2 if the flags make no sense or a -bug does not
-build, and 130 if the command was interrupted before anything failed.
+1 if something did or a file could not be written in the end, 2 if the flags make no sense, a file that
+they name cannot be read or written, or a -bug does not build, and 130 if the command was interrupted
+before anything failed.
 
 flags:
 `

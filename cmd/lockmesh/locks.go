@@ -26,8 +26,10 @@ const locksUsage = `usage: lockmesh locks <command> [flags] ...
   break KEY TOKEN [ADDRESS]   take a key from what holds it under this token, as show names it
 
 break ends one hold, and never a later one. The holder is told to stop (mesh.ErrBroken). The key is free as soon as the holder has
-stopped, or when the TTL of its session is over: nobody else gets the key while the holder may still believe in it. All else that the
-holder's process holds stays. If break ends before the key is free (-timeout), repeat it, or wait: the key becomes free in any case.
+stopped, or else when the key's leader has waited for the TTL of the holder's session since it heard of the break; a hold of fixed
+length lasts to its end at most. Nobody else gets the key while the holder may still believe in it. All else that the holder's process
+holds stays. If break ends before the key is free (-timeout), repeat it, or wait: once the leader has heard of the break, the key
+becomes free without another one.
 
 A key that is no plain word is printed as a quoted Go string, "\x00key", and may be given in that form. The node that is asked is at
 ADDRESS, or as -node says; any node that has a port and is in the mesh will do. An ADDRESS is host:port, or a host (port 7300).

@@ -19,11 +19,11 @@ const (
 	lateFrame   = 10 * time.Millisecond // a frame that took as long is said to be late
 )
 
-// Excerpt returns lines of text as WriteText writes them, but with one line for a frame, at the
-// moment at which it arrived or was lost. In a run that failed it chooses at most n moments that led to the
-// failure, in this order: the failure's Chain; the holds that the failure is about, with what led to them and what ended them;
-// calls for the failure's keys that are still open on hosts that it names; the faults, and the new
-// leaders, since the earliest of these moments; and then what else happened to the failure's keys. Of a run
+// Excerpt returns lines of text as WriteText writes them. In a run that failed it chooses at most n moments that led to the
+// failure, in this order: the failure; the holds that it is about, the calls for these, and what ended them;
+// calls for the failure's keys that are still open on hosts that it names; the faults, and the
+// leaders, since the earliest of these moments, up to eleven; the failure's Chain, and what led to these holds; and then what else
+// happened to the failure's keys. A frame has one line there, at the moment at which it arrived or was lost. Of a run
 // that did not fail it returns the last n moments, and above them at most five earlier faults, the latest ones that were not
 // over. Lines are in the order of time. A nil Timeline has none.
 func (t *Timeline) Excerpt(n int) string {

@@ -11,8 +11,8 @@ import (
 
 const maxDiagramText = 120 // runes of one text in a diagram; more is cut
 
-// WriteMermaid writes a Mermaid sequenceDiagram of at most n moments: what led to the
-// moment around, the nearest first, and then what came of it. That moment stands on a
+// WriteMermaid writes a Mermaid sequenceDiagram of at most n moments in the order of time: the last ones
+// of what led to the moment around, and if there is room, the first ones of what came of it. That moment stands on a
 // coloured ground. A frame is one arrow, with the time at which it arrived or was lost. No
 // text can break the diagram: all but plain letters and digits is written as character
 // references, so it is for rendering rather than for reading.

@@ -43,7 +43,7 @@ const (
 	Paused                    // the host's process stands still
 	Resumed                   // the paused process goes on
 	Role                      // Host's replica of Shard took Role in Term
-	News                      // Host learned something of another one: from gossip, or that a connection is up, down, or garbled
+	News                      // Host learned something of another one: from gossip, or that a connection is up or down. Or a frame that it sent is garbled
 	Called                    // an actor asked for Key (Text: "lock", "read", "2 of 3")
 	Refused                   // the call for Key returned an error (Begin = the Called)
 	Held                      // the call for Key returned a hold with Token (Begin = the Called)

@@ -41,7 +41,7 @@ import (
 //
 // A fault explains losses and errors from its begin until the mesh was seen healthy, and for the length of the
 // lease after that. A fault that spares all but those it names, and that began in a healthy mesh, explains
-// nothing to the others: the kill of one node of the core, of clients, and every orderly restart (G9). A process that was stalled
+// nothing to the others: the kill of one node of the core, the kill or the stop of clients, and every orderly restart (G9). A process that was stalled
 // for 0.3 s or more explains its own losses and errors of that time; if it is a node of the core, those of all processes.
 type judge struct {
 	verdict

@@ -7,9 +7,9 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Counts fails the run (P30) if a leader that has come to count by a configuration has applied what most of its voters lack;
-// while the voters change, if both most of the earlier and most of the next voters lack it. The caller calls it after
-// the event in which the leader told of the configuration.
+// Counts fails the run (P30) if a leader has come to count by a configuration, and no majority of its voters has what the leader has
+// applied; while the voters change, if neither a majority of the earlier nor one of the next voters has it. The caller calls it
+// after the event in which the leader told of the configuration.
 //
 // A voter that is gone counts as one that had it.
 func (o *Observer) Counts(at env.At, c env.Configured) {

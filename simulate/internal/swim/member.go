@@ -41,7 +41,7 @@ type Timer interface {
 
 // Faults are what is wrong with the news beside what the links do to it.
 type Faults struct {
-	Lateness time.Duration // mean of what news takes beyond its frame, up to 6 s; probes do not wait
+	Lateness time.Duration // mean of what news takes beyond its frame, and no news takes more than 6 s; probes do not wait
 	Lost     int64         // of a million pieces of news
 	Lies     int64         // of a million probes: the probed one is called dead for nothing
 }
