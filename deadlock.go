@@ -23,11 +23,12 @@ var ErrDeadlock = fault.ErrDeadlock
 // comes from the lock with the highest token, which across shards need not be the latest. It returns a *[WaitError] that unwraps to a
 // *[DeadlockError] and to ErrDeadlock. The locks that its context comes from are still held, and in the others' way: unlock them, and begin again.
 //
-// Only a call whose context comes from a lock looks: nobody waits for a call without one, so that is in no circle. It looks after a second, and
-// then less and less often, at least every ten seconds. Each look asks the leaders of all shards. A circle counts only if all its
-// locks and waits were there at one moment, and if the mesh has heard from all its sessions since. So a call that is merely late, or that a cut
-// or a crash holds up, is no deadlock. A circle is found some ten seconds, and a third of the longest of its sessions' TTLs ([WithLeaseTTL]),
-// after it has formed. A lease that runs out, a context that ends, or the end of a lock with [MaxHold] may end a circle before.
+// Only a call whose context comes from a lock looks, or a [Node.LockAll] that holds some of its keys: nobody waits for any other call, so
+// that is in no circle. It looks after a second, and then less and less often, at least every ten seconds. Each look asks the leaders of
+// all shards. A circle counts only if all its locks and waits were there at one moment, and if the mesh has heard from all its sessions
+// since. So a call that is merely late, or that a cut or a crash holds up, is no deadlock. A circle is found some ten seconds, and a third
+// of the longest of its sessions' TTLs ([WithLeaseTTL]), after it has formed. A lease that runs out, a context that ends, or the end of a
+// lock with [MaxHold] may end a circle before.
 //
 // Every call that waits in the context of a lock, an operation, a leadership or a passage is seen, with or without this option. So one call with it
 // is enough to break a circle. A [Node.LockAll] that waits counts as holding the keys that it has so far. These circles are not seen:
@@ -66,7 +67,7 @@ func (e *DeadlockError) Error() string {
 			fmt.Fprintf(&b, ", and so on, %d in a circle", len(e.Circle))
 			break
 		}
-		sep := ", which"
+		sep := "; in that lock's context a call"
 		if i == 0 {
 			sep = ": a call"
 		}

@@ -84,9 +84,10 @@ type Health struct {
 	// founded once those processes run: an ordered roll-out may start the next one. False while an entry may be cut off.
 	Unfounded bool `json:"unfounded"`
 	// SafeToStop: this node may end now, with or without Leave, and every shard keeps a majority of its voters. True
-	// for a client, whose own locks then end with their leases. True for a node of the core if it is Settled, every
-	// shard has a leader, and those of which it has a replica have all of their voters, at least three, connected and
-	// in step. So it is never true in a core of one or two. False means that it is not known to be safe. Of several nodes
+	// for a client, whose own locks then end with their leases. True for a node of the core only if it is Settled; every
+	// shard has a leader; those of which it has a replica have all of their voters, at least three, in step; all nodes that
+	// vote in any shard are connected with it; and neither it nor one of them leaves.
+	// So it is never true in a core of one or two. False means that it is not known to be safe. Of several nodes
 	// that are safe to stop one may be stopped; then ask the next one again.
 	SafeToStop      bool  `json:"safeToStop"`
 	FullyReplicated bool  `json:"fullyReplicated"` // NoMajority and UnderReplicated are empty, and every voter is connected to this node

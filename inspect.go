@@ -107,7 +107,7 @@ type inspectOptions struct{ most int }
 
 const defaultMost = 100
 
-// AtMost bounds each list of a [KeyState] to its first n elements, 0 to 65,536. Default 100. The numbers still count all elements.
+// AtMost bounds each list of a [KeyState], except Done, to its first n elements, 0 to 65,536. Default 100. The numbers still count all elements.
 func AtMost(n int) InspectOption {
 	return func(o *inspectOptions) error {
 		if n < 0 || n > shard.MaxWaiters {

@@ -133,7 +133,7 @@ type LatchOption func(*Latch) error
 // defaultOpen is for how long it is remembered that a latch is open, if OpenFor does not say otherwise.
 const defaultOpen = 24 * time.Hour
 
-// OpenFor sets a minimum: how long an open latch stays open after the last arrival, and how long arrivals at one that is not open
+// OpenFor sets a minimum: how long a latch stays open after the arrival that opens it, and how long arrivals at one that is not open
 // are remembered after the latest of them, if nobody waits: 1 s to 365 days. Default: 24 hours. The longest that an
 // arrival has named counts.
 func OpenFor(d time.Duration) LatchOption {

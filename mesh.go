@@ -274,7 +274,7 @@ func (n *Node) Stats() Stats {
 // not have stopped yet. Leave does not wait for a lock with MaxHold that was
 // garbage-collected, because the program can no longer unlock it; but it does wait if
 // Context, WithContext or Lost of that lock was called. It waits for an operation on a [Resource] as for a lock, and for no
-// use: the contexts of uses end, and with them the uses, but for those that are [Durable]. The contexts of functions that
+// use: the contexts of uses end, and the uses when their leases end, but for those that are [Durable]. The contexts of functions that
 // [Election.Lead] runs end at once, so that it resigns; Leave waits for that, as for other leaderships.
 //
 // Handing over takes up to another 20 s, even if ctx has ended. Leave returns
@@ -362,10 +362,10 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 //
 //   - [ErrNoSeat]: this node has no seat in the core; [ErrInvalidOption]: the list has no such entry to remove, or the entry
 //     to add leads each node to itself, as one on loopback does in a list of other machines
-//   - [ErrUnchanged]: the list cannot change so, and nothing has changed, but for the first of two changes that replace an entry.
-//     The text names both lists, and says why: a node that stays has no state directory, so change the list by restarts; a node
-//     has ended, so replace or remove that first; the only entry is to be replaced, and the list must grow first; or one entry
-//     that is not on loopback would be left, and its node has no [WithFound], or is not the one that was asked
+//   - [ErrUnchanged]: the list cannot change so, or another change came first. This call has changed nothing, but for the first of two
+//     changes that replace an entry. The text names lists, and says why, for example: a node that stays has no state directory, so change
+//     the list by restarts; a node has ended, so replace or remove that first; the only entry is to be replaced, and the list must grow
+//     first; or one entry that is not on loopback would be left, and its node has no [WithFound], or is not the one that was asked
 //   - [ErrUnfinished], with the error of ctx: when ctx ended, the change before was not complete, a node did not answer, or
 //     not all had saved the list. The text says which. What the core has decided goes on by itself
 //   - [Node.Err], if this node ends

@@ -307,7 +307,8 @@ func WithDeathOracle(oracle func(ctx context.Context, m Member) (dead bool, err 
 // keep nothing.
 //
 // It also keeps the core's list, once an operator has changed it while the mesh ran ([Node.ChangeCore]). Then the next process
-// starts with that list in place of its seeds, and logs so, until its seeds are changed: whatever was changed last counts. So
+// starts with that list in place of its seeds, and logs so, until its seeds are changed: whatever was changed last counts. But seeds
+// that are changed to the list before the last ChangeCore count as late, and have no effect. So
 // make the list the seeds of a node before you remove its directory, or move the node to another machine.
 //
 // The directory is made if it does not exist. It must be on a local file system, belongs to one node for good, and must not be copied

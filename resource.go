@@ -531,8 +531,9 @@ func User(name string) ResourceOption {
 }
 
 // Durable makes the uses of pulls outlive their session. While the session lasts, such a use ends when the last handle of its [User] in that
-// session is released ([Use.Release]), also if that handle is of a pull without Durable. After the session, only [Resource.Release] for that
-// user ends it. The handles, with their contexts, end with the session. Uses do not outlive the core of the mesh.
+// session is released ([Use.Release]), also if that handle is of a pull without Durable. After the session, [Resource.Release] for that user
+// ends it; and so does the release of the user's last handle in another session, if that session's last pull for the user came later. The
+// handles, with their contexts, end with the session. A use that has outlived its session does not outlive the core of the mesh.
 func Durable() ResourceOption {
 	return func(o *resourceOptions) error { o.durable = true; return nil }
 }

@@ -62,7 +62,7 @@ func (s *Session) Err() error {
 }
 
 // TTL returns the session's TTL as it was set. If MaxTTL is lowered below it ([Node.SetMaxTTL]), locks outlive their last confirmed renewal
-// by MaxTTL only.
+// for their holder by MaxTTL only; for others their keys may stay locked for the whole TTL.
 func (s *Session) TTL() time.Duration {
 	if s.isZero() {
 		return 0
