@@ -261,7 +261,7 @@ func (e *Election) response(l mesh.LeaderState) *GetResponse {
 }
 
 // Key returns the leader's key while the session leads, which is the election's name, a slash, and the fencing token as a hexadecimal
-// number; else "". After [ResumeElection] it is the key that was given, until Resign or Campaign.
+// number; else "". After [ResumeElection] in a session that did not lead with it, it is the key that was given, until Resign or Campaign.
 func (e *Election) Key() string {
 	if e == nil || e.session.isZero() {
 		return ""

@@ -16,9 +16,10 @@
 // of the mesh: a guest should use one server, and another one only if the first does not answer. A load balancer must be sticky by node_id.
 //
 // A guest that comes back to a server which it has left is moved again, and told what has become of its requests meanwhile: before a
-// server answers, the shards confirm that it carries the guest. So each answer costs a message to the leaders of two shards at
-// least, and comes only while the guest's own shard, and those in which it has something, have a majority. If other servers take the
-// guest away each time before one has answered, or what it asks about changes each time, the answer is 503 with the code moved.
+// server answers, shards confirm that it carries the guest: the guest's home shard, which follows from its node_id and knows its server,
+// and those that the answer is about. So each answer costs a message to the leader of each of these shards, and comes only while they, and
+// those in which the guest has something, have a majority. If other servers take the guest away each time before one has answered, or what
+// it asks about changes each time, the answer is 503 with the code moved.
 //
 // A lease_ms of zero, or none, extends nothing: an earlier lease ends when it was to end. Answers are so while a shard that has lost
 // its majority is quiet (see mesh.WithMaxTTL): no server knows then what a guest holds in it. A guest that names all that it holds, with

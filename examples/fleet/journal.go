@@ -25,9 +25,9 @@ import (
 //  4. It reads that record back. The record counts unless the fence of a later holder came
 //     before it. Only now is the append acknowledged.
 //
-// So a late writer is stopped twice. It finds a token larger than its own in step 2 or 4.
-// If it is stopped even later than that, readers ignore its record. A database would do
-// the same with "UPDATE … WHERE token <= ?".
+// So two things guard the file from a late writer. It finds a token larger than its own in
+// step 2 or 4. And if it has appended its record behind that token before it finds it,
+// readers ignore the record. A database would do the same with "UPDATE … WHERE token <= ?".
 type journal struct {
 	file   *os.File
 	offset int64        // how far it has been read

@@ -13,7 +13,7 @@
 // once with the same name and address. The program prints each kill, with the time until
 // the next grant on any node. After that, two processes of the core are killed together and restarted, and then
 // all three. The clients must not lose the locks that they hold. After either of these two kills, keys that are free wait for a quiet
-// time of about ten seconds, since clients live on.
+// time of about ten seconds: after the second one only because clients live on.
 // At the end the program audits the file: every acknowledged append is
 // there exactly once, and tokens only grew. The exit status is 1 if the audit fails, if a client lost its lock, or if
 // the mesh recovered so slowly that there were fewer than six kills in 30 seconds.

@@ -62,7 +62,8 @@ func runRows(only string, verbose bool) error {
 	}
 	fmt.Println()
 	table.Flush()
-	fmt.Println("\nTimes are those of the worst shard. They count from the kill, or from the restart if that came later.")
+	fmt.Println("\nTimes are those of the worst shard. They count from the kill; or from the restart, if that came seconds later; or from when stopped")
+	fmt.Println("processes, without which nothing is granted, go on; or from when a process begins to leave.")
 	if played == 0 {
 		return fmt.Errorf("no row has %q in its name", only)
 	}

@@ -135,7 +135,7 @@ func allShards() []int {
 	return all
 }
 
-// crash kills members, and starts them again after d. The result is when they were started.
+// crash kills members, and starts them again after d. The result is when they were killed; if d is not zero, when they were started.
 func (g *stage) crash(ctx context.Context, d time.Duration, victims ...*process) (time.Time, error) {
 	at, err := g.kill(ctx, victims...)
 	if err != nil {

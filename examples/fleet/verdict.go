@@ -57,7 +57,7 @@ func (v *evidence) first(shard int, t time.Time) (at time.Time, ok bool) {
 type check struct {
 	name     string // of what happens in it; empty: what the row is named for
 	shards   []int
-	from, to time.Time     // from is when the processes were killed, or restarted if that is later
+	from, to time.Time     // from is when the processes were killed, began to leave, were restarted or went on: what the check is about
 	least    time.Duration // after from, for so long no free key may be granted: the quiet time, if there is one
 	most     time.Duration // for how long, at most, no free key is granted
 }
