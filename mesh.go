@@ -308,12 +308,13 @@ func (n *Node) Close() error {
 // DeclareDead tells the core, on the word of an operator, that the node at an entry of the list has ended for good:
 // its machine is gone. Shards that had waited for its vote go on without it: they begin again from what
 // the holders report, after a quiet time if need be. The dead node keeps its seat until another node answers at the
-// entry, or the list is changed. Of a core of three, one node may be declared dead before it is replaced, of five two: a majority
+// entry, the list is changed, or, in a core of three, it has been silent for some 20 s. Of a core of three, one node may be declared dead before it is replaced, of five two: a majority
 // must be left. DeclareDead returns nil when the core has decided it; at once if no node has the seat of
 // the entry, or if that node is already known to have ended.
 //
 // The caller answers for it: a node that only does not answer may live, and serve its shards. If it does, two callers may
-// hold a key at once, until that node learns of the declaration; then it ends with [ErrEjected].
+// hold a key at once, until that node learns of the declaration; then it ends with [ErrEjected], or, if its seat has been vacated by then, gives up
+// its shards.
 //
 // The entry is written as in the list of seeds. Call it on any node of the core. Errors:
 //

@@ -179,7 +179,7 @@ func (e *Election) Resign(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.hold == h {
-		e.hold = nil
+		e.hold, e.key = nil, ""
 	}
 	if err != nil {
 		return ErrElectionNotLeader

@@ -113,6 +113,9 @@ func TestElectionsOfOneSession(t *testing.T) {
 
 	waits := begin(t, func() error { return other.Campaign(ctx, "other") })
 	is(t, "Resign of the resumed", resumed.Resign(ctx), nil)
+	if resumed.Key() != "" {
+		t.Errorf("key %q after Resign", resumed.Key())
+	}
 	is(t, "Campaign of the other", waits(), nil)
 	is(t, "Proclaim of the first", first.Proclaim(ctx, "x"), concurrency.ErrElectionNotLeader)
 

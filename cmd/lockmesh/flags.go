@@ -228,7 +228,10 @@ func writable(file string) error {
 	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
 		return fmt.Errorf("%s: no such directory", file)
 	}
-	_, err := os.Stat(file)
+	info, err := os.Stat(file)
+	if err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return nil // its reader would take the end of this try for the end of all
+	}
 	isNew := errors.Is(err, os.ErrNotExist)
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {

@@ -75,6 +75,8 @@ func runServe(ctx context.Context, args []string, c console) int {
 		return wrong(fmt.Errorf("unexpected argument %q", set.Arg(0)))
 	case f.lease < 0, f.leave < 0:
 		return wrong(errors.New("-lease and -leave cannot be negative"))
+	case f.lease != 0 && f.lease < time.Second:
+		return wrong(fmt.Errorf("-lease %v: it must be at least 1s, or zero", f.lease))
 	}
 	opts, err := f.options(c)
 	if err != nil {

@@ -18,6 +18,7 @@ func TestServeRefusesFlags(t *testing.T) {
 		{[]string{"-help"}, exitOK, "usage: lockmesh serve"},
 		{[]string{"now"}, exitUsage, `unexpected argument "now"`},
 		{[]string{"-lease", "-1s"}, exitUsage, "cannot be negative"},
+		{[]string{"-lease", "500ms"}, exitUsage, "at least 1s"},
 		{[]string{"-leave", "-1s"}, exitUsage, "cannot be negative"},
 		{[]string{"-lease", "soon"}, exitUsage, "-lease"},
 		{[]string{"-listen", "nowhere:http:"}, exitUsage, "-listen"},

@@ -56,7 +56,7 @@ func (t *Table) Bind(entry string, node env.Member, list []string) (*Table, erro
 }
 
 // End notes, by proof, that the incarnation with the seat of an entry has ended, though no other one has come
-// yet. It counts in the core's majority until another one has the seat; so what is true of restarts stays true, and
+// yet. It counts in the core's majority until another one has the seat, or it is vacated; so what is true of restarts stays true, and
 // a false proof gives no power to decide to anybody. But it votes in no shard. If it lives after all, it
 // is fenced as soon as it learns of this. A majority of the bound must be left, not known to have ended.
 func (t *Table) End(entry string, id transport.ID) (*Table, error) {

@@ -104,6 +104,7 @@ var worlds = []world{
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 4, vacate: 1, ttls: 1, atOnce: true, serve: 200}, serving: true, deep: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 2, ttls: 1, atOnce: true, serve: 500}, serving: true, deep: true, depth: 8},
 	{limits: limits{entries: 4, restarts: 3, calls: 1, ttls: 1, atOnce: true, lists: []string{"abcd", "abd"}, serve: 2000}, long: true, begun: dropped, course: "c was dropped, one or all of the others have the next list, and MaxTTL is raised"},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 3, ends: 1, vacate: 1, short: true, atOnce: true, serve: 200}, serving: true, deep: true},
 }
 
 // dropped returns worlds whose list has changed, by so many nodes that were started with the next one: one, or all that stay. Those

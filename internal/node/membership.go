@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -184,7 +185,7 @@ func (m *membership) carryOut(out []members.Output) {
 		case members.Ready:
 			m.arrive()
 		case members.NameTaken:
-			m.eject(fmt.Errorf("mesh: join: %w: %q, by the node at %s", fault.ErrNameTaken, n.name, o.By.Addr))
+			m.eject(fmt.Errorf("mesh: join: %w: %q, by the node at %s", fault.ErrNameTaken, n.name, cmp.Or(o.By.Addr, "no address, a client")))
 		}
 	}
 	clear(out)

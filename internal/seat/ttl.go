@@ -84,8 +84,11 @@ func (c SetMaxTTL) news() (string, []slog.Attr) {
 // quiet that is founded after this one.
 func (m *Machine) unsaved() bool { return m.cfg.Saved != nil && m.cfg.Saved() < m.Quiet() }
 
-// unaware returns the entries whose nodes have not said that they know the Params of t, and keep them. A node
-// that has ended counts until another one has its seat; one that is dropped, until it votes in no shard.
+// allAware reports whether all nodes that may remember the mesh know the Params of t, and keep them. A node that has ended counts until
+// another one has its seat; one that is dropped, until it votes in no shard.
+func (m *Machine) allAware(t *core.Table) bool { return len(m.unaware(t)) == 0 && t.Dropped == 0 }
+
+// unaware returns the entries whose nodes have not said that they know the Params of t, and keep them.
 func (m *Machine) unaware(t *core.Table) (entries []string) {
 	for _, s := range t.Seats {
 		p := m.book.peers[s.Node.ID]
@@ -97,19 +100,21 @@ func (m *Machine) unaware(t *core.Table) (entries []string) {
 			entries = append(entries, s.Entry)
 		}
 	}
-	if t.Dropped != 0 {
-		entries = append(entries, t.Dropped.String())
-	}
 	return entries
 }
 
 // raiseWaits says what a raise waits for, for people.
 func (m *Machine) raiseWaits(t *core.Table) string {
-	entries := m.unaware(t)
-	if _, err := t.Raise(); core.IsOngoing(err) && len(entries) == 0 {
-		return fmt.Sprintf("all nodes of the core have its list: %s", t.Unfinished())
+	if entries := m.unaware(t); len(entries) > 0 {
+		return fmt.Sprintf("the nodes at %s have said that they know of it", strings.Join(entries, " "))
 	}
-	return fmt.Sprintf("the nodes at %s have said that they know of it", strings.Join(entries, " "))
+	if t.Dropped != 0 {
+		return fmt.Sprintf("node %s, which the list has dropped, votes in no shard any more", t.Dropped)
+	}
+	if why := t.Unfinished(); why != "" {
+		return fmt.Sprintf("all nodes of the core have its list: %s", why)
+	}
+	return "the core has decided that"
 }
 
 // relived notes what a table says of MaxTTL that this node knows in place of before.
@@ -139,7 +144,7 @@ func (m *Machine) relive(now time.Duration, t *core.Table) *core.Table {
 		return t
 	}
 	if m.lifetimes.since == env.Never {
-		if len(m.unaware(t)) > 0 {
+		if !m.allAware(t) {
 			return t
 		}
 		m.lifetimes.since = now

@@ -255,6 +255,9 @@ func (s *Plan) override(words string) (one *Case, err error) {
 		case "profile":
 			profile = true
 		case "seeds", "for":
+			if !search {
+				s.Seeds, s.For = 0, 0
+			}
 			search = true
 			if err := s.resize(word); err != nil {
 				return nil, err
@@ -279,7 +282,6 @@ func (s *Plan) override(words string) (one *Case, err error) {
 // resize lets seeds=1000 or for=10m say how long the search is.
 func (s *Plan) resize(word string) (err error) {
 	name, value, _ := strings.Cut(word, "=")
-	s.Seeds, s.For = 0, 0
 	if name == "seeds" {
 		if s.Seeds, err = strconv.Atoi(value); err != nil || s.Seeds < 1 {
 			return fmt.Errorf("%s: %q is not a number of seeds", Environment, word)

@@ -234,3 +234,23 @@ func TestGoexitAtClose(t *testing.T) {
 		}
 	}
 }
+
+// Words that size a search replace the test's own size, and are one size together.
+func TestWordsSizeASearch(t *testing.T) {
+	for _, tt := range []struct {
+		words string
+		seeds int
+		long  time.Duration
+	}{
+		{"seeds=2", 2, 0},
+		{"for=1m", 0, time.Minute},
+		{"seeds=2 for=1m", 2, time.Minute},
+		{"profile=calm for=1m seeds=2", 2, time.Minute},
+		{"profile=calm", 7, time.Hour},
+	} {
+		p := Plan{Seeds: 7, For: time.Hour}
+		if _, err := p.override(tt.words); err != nil || p.Seeds != tt.seeds || p.For != tt.long {
+			t.Errorf("%s: %v, %d seeds, for %v", tt.words, err, p.Seeds, p.For)
+		}
+	}
+}
