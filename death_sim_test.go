@@ -87,6 +87,23 @@ func TestDeathOracle(t *testing.T) {
 	}
 }
 
+// Promise: C6, G6: three of five are gone for good, and an oracle says so. No majority is left that could decide it: the nodes wait, and their loops
+// rest: a loop that runs without a pause fails the world.
+func TestTheOraclesWordWaits(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: 7})
+	defer w.Close()
+	nodes := five(t, w, mesh.WithDeathOracle(func(_ context.Context, m mesh.Member) (bool, error) { return m.Name <= "h3", nil }))
+	for _, host := range []string{"h1", "h2", "h3"} {
+		w.Host(host).PowerOff()
+	}
+	if err := w.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if h := nodes["h5"].Health(); h.Ready {
+		t.Errorf("two of five are ready: %+v", h)
+	}
+}
+
 // Promise: C6: a declaration is dropped once its node connects with the one that was told of it, and the operator hears that at once.
 func TestADeclarationIsDropped(t *testing.T) {
 	w := simulate.New(simulate.Options{Seed: 8})

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
@@ -19,6 +20,7 @@ type loop struct {
 	due     int // the latest moment that woke it, of those that are known
 	running bool
 	stopped bool
+	hasty   int // so many runs in a row asked for another one at once
 
 	ticked time.Duration // by the process's clock: a node's shard loop had its tick
 	stood  time.Duration // for so long it had none, and was to
@@ -59,8 +61,22 @@ func (l *loop) fire() {
 	p.world.turn = nil
 	l.running = false
 	l.free = p.world.now + p.host.service()
+	l.spins()
 	if !l.stopped && !p.dead {
 		l.arm()
+	}
+}
+
+// mostHasty is how many runs in a row may ask for another one at once: a loop that goes on so takes a whole processor, and does nothing.
+const mostHasty = 1000
+
+// spins fails the run if the loop spins.
+func (l *loop) spins() {
+	if l.hasty++; l.until > l.process.Now() {
+		l.hasty = 0
+	}
+	if l.hasty > mostHasty {
+		l.process.world.Fail(fmt.Errorf("G6 spin: the loop %s on %s has asked %d times in a row to run again at once", l.name, l.process.host.name, l.hasty))
 	}
 }
 

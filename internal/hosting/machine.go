@@ -77,6 +77,7 @@ const (
 type Seen struct {
 	Shard    int
 	Leads    bool           // it serves as the leader
+	Sure     bool           // it leads, as a majority has confirmed since it has the latest Aim
 	Led      bool           // it leads or knows the leader
 	Voters   []transport.ID // by its applied log, sorted
 	Changing bool           // its voters are changing, or may be
@@ -86,7 +87,7 @@ type Seen struct {
 
 // See looks at a replica.
 func See(r *replica.Replica) Seen {
-	s := Seen{Shard: r.Shard(), Leads: r.Serving(), Changing: r.Changing()}
+	s := Seen{Shard: r.Shard(), Leads: r.Serving(), Sure: r.Sure(), Changing: r.Changing()}
 	_, s.Led = r.Leader()
 	voters, _, _, _ := r.Configuration()
 	s.Voters, s.Vanished = ids(voters), ids(r.Vanished())
@@ -137,6 +138,8 @@ type hosted struct {
 	near       time.Duration  // when this node was last connected with a majority of them, or could not ask the core
 	recovers   bool           // this node asked for another generation, and does so until that has begun
 	dropped    uint64         // the change of voters that this leader does not make any more
+	move       uint64         // the last change of voters when the node was told last where its replicas are to be,
+	moving     bool           // and whether it was under way
 	aimed      []transport.ID // in the order of the ring then
 	from       []transport.ID // the voters then
 	dead       []transport.ID // of both, those that were not living, or had no seat any more
@@ -259,11 +262,12 @@ func (m *Machine) aim(i int, at []transport.ID) {
 			dropped = append(dropped, id)
 		}
 	}
-	if slices.Equal(at, h.aimed) && slices.Equal(dropped, h.dead) && slices.Equal(from, h.from) {
+	move, moving := m.table.Shards[i].Move, m.table.Shards[i].Next != nil
+	if slices.Equal(at, h.aimed) && slices.Equal(dropped, h.dead) && slices.Equal(from, h.from) && move == h.move && moving == h.moving {
 		return
 	}
-	h.aimed, h.dead, h.from = at, dropped, from
-	t := replica.Target{From: nodes(from), Dropped: nodes(dropped)}
+	h.aimed, h.dead, h.from, h.move, h.moving = at, dropped, from, move, moving
+	t := replica.Target{From: nodes(from), Move: move, Moving: moving, Dropped: nodes(dropped)}
 	for _, id := range at {
 		t.Nodes = append(t.Nodes, m.peer(id))
 		if !m.alive(id) { // as if it left: any other voter may lead
@@ -313,7 +317,9 @@ func (m *Machine) Look(now time.Duration, seen []Seen, reaches, leaves func(tran
 	return out
 }
 
-// lead brings a shard that this node leads to where its voters are to be.
+// lead brings a shard that this node leads to where its voters are to be. What came of a change it tells the core only if it is sure that
+// it leads, since it knows of the change: one that was deposed while it stood still may have the voters of long ago, to which the table's change
+// happens to lead back.
 func (m *Machine) lead(i int, seen *Seen, reaches, leaves func(transport.ID) bool) {
 	s, h := &m.table.Shards[i], &m.shards[i]
 	if s.Next == nil {
@@ -324,14 +330,17 @@ func (m *Machine) lead(i int, seen *Seen, reaches, leaves func(transport.ID) boo
 	}
 	switch {
 	case slices.Equal(seen.Voters, s.Next) && !seen.Changing:
-		m.emit(Ask{seat.Settle{Shard: i, Generation: s.Generation, Move: s.Move, Made: true}})
+		if seen.Sure {
+			m.emit(Ask{seat.Settle{Shard: i, Generation: s.Generation, Move: s.Move, Made: true}})
+		}
 		return
 	case h.dropped != s.Move && !m.possible(s):
 		// If the change is in the log, it takes place; else it never will.
 		h.dropped = s.Move
 		m.aim(i, m.aims(i))
+		return
 	}
-	if h.dropped == s.Move && !seen.Changing && slices.Equal(seen.Voters, s.Voters) {
+	if h.dropped == s.Move && !seen.Changing && seen.Sure && slices.Equal(seen.Voters, s.Voters) {
 		m.emit(Ask{seat.Settle{Shard: i, Generation: s.Generation, Move: s.Move, Made: false}})
 	}
 }

@@ -333,7 +333,7 @@ func TestLead(t *testing.T) {
 		{"the change is made", of(next(2, 3, 4)), 4, Seen{Voters: list{2, 3, 4}}, all, "settles 1 true"},
 		{"not quite", of(next(2, 3, 4)), 4, Seen{Voters: list{2, 3, 4}, Changing: true}, all, ""},
 		{"not yet", of(next(2, 3, 4)), 4, Seen{Voters: list{3, 4, 5}}, all, ""},
-		{"who is to come has ended", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3, settles 1 false"},
+		{"who is to come has ended", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3; settles 1 false"},
 		{"and the change is in the log", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{3, 4, 5}, Changing: true}, all, "aims at 4 5 3"},
 		{"and is made", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{2, 3, 4}}, all, "settles 1 true"},
 		{"and the shard is elsewhere", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{1, 3, 4}}, all, "aims at 4 5 3"},
@@ -341,13 +341,30 @@ func TestLead(t *testing.T) {
 		{"all others are wanted: it leads on until it has handed over", tableOf(6, 1, 2), 1, Seen{Voters: list{1, 2}}, all, "moves to [1 4 6]"},
 		{"all others are wanted, of two: the leader stays", pairs(tableOf(5, 1, 2)), 1, Seen{Voters: list{1, 2}}, all, "moves to [1 4]"},
 		{"and is named once", pairs(tableOf(5, 2, 1)), 2, Seen{Voters: list{1, 2}}, all, "moves to [2 4]"},
-		{"and all that vote now and are to vote on have", of(next(1, 2, 3), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3, settles 1 false"},
-		{"and most of the next have", of(next(3, 4), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3, settles 1 false"},
+		{"and all that vote now and are to vote on have", of(next(1, 2, 3), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3; settles 1 false"},
+		{"and most of the next have", of(next(3, 4), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3; settles 1 false"},
 	} {
-		m := New(tt.self)
-		knows(m, 0, tt.table)
-		tt.seen.Leads, tt.seen.Led = true, true
-		wants(t, tt.name, m.Look(0, []Seen{tt.seen}, tt.reach, stays, nil), tt.want)
+		want, later, _ := strings.Cut(tt.want, "; ") // later: once it is sure of what it aims at then
+		if later == "" {
+			later = want
+		}
+		if strings.HasPrefix(want, "aims") && later == want {
+			later = ""
+		}
+		for _, sure := range []bool{false, true} {
+			m := New(tt.self)
+			knows(m, 0, tt.table)
+			tt.seen.Leads, tt.seen.Led, tt.seen.Sure = true, true, sure
+			want, later := want, later
+			if !sure && strings.HasPrefix(want, "settles") {
+				want = ""
+			}
+			if !sure && strings.HasPrefix(later, "settles") {
+				later = ""
+			}
+			wants(t, fmt.Sprint(tt.name, ", sure: ", sure), m.Look(0, []Seen{tt.seen}, tt.reach, stays, nil), want)
+			wants(t, fmt.Sprint(tt.name, ", once more, sure: ", sure), m.Look(0, []Seen{tt.seen}, tt.reach, stays, nil), later)
+		}
 	}
 }
 

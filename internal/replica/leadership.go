@@ -25,6 +25,7 @@ type leadership struct {
 	seal       seal          // whether the others know which replicas there are
 	leases     leases        // the sessions' clocks
 	reads      reads         // what waits until a majority confirms the leader
+	sure       int           // so many targets had come when the latest round began that a majority confirmed
 	observers  observers     // of elections
 	forgetAt   time.Duration // when to look for observers that are gone
 	contacts   contacts      // when the others last answered
@@ -323,7 +324,7 @@ func (r *Replica) readIndex() {
 	if !r.leading.serving {
 		return
 	}
-	if ctx, begun := r.leading.reads.begin(r.now, r.term); begun {
+	if ctx, begun := r.leading.reads.begin(r.now, r.term, r.targets); begun {
 		r.rn.ReadIndex(ctx)
 	}
 }
@@ -331,6 +332,7 @@ func (r *Replica) readIndex() {
 // confirmed ends a round: a majority still followed this leader after the round began.
 func (r *Replica) confirmed(ctx []byte, out *Output) {
 	done := r.leading.reads.end(ctx, r.term)
+	r.leading.sure = max(r.leading.sure, done.targets)
 	for _, q := range done.renewals {
 		if r.leading.leases.confirmed(q) {
 			r.answer(q, out)

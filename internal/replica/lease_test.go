@@ -869,7 +869,7 @@ func TestWhatARoundConfirms(t *testing.T) {
 			g := &leader.leading
 			g.leases.byID[silent.Session].heard -= ttl
 			for _, number := range []uint64{98, 99} {
-				g.reads.rounds[number] = &round{w.now, []Renewal{{Session: other.Session}}, nil, nil, []shard.SessionID{silent.Session}, nil}
+				g.reads.rounds[number] = &round{begun: w.now, renewals: []Renewal{{Session: other.Session}}, expiries: []shard.SessionID{silent.Session}}
 			}
 			var out Output
 			if !tt.serves {

@@ -95,13 +95,13 @@ func TestBatchGathersWhileAnEntryFlies(t *testing.T) {
 func TestReadsConfirmWhatCameBefore(t *testing.T) {
 	const term = 7
 	rs := newReads()
-	if _, begun := rs.begin(0, term); begun {
+	if _, begun := rs.begin(0, term, 0); begun {
 		t.Error("a round begins for nothing")
 	}
 	rs.renewal(Renewal{Ref: 1})
-	first, _ := rs.begin(0, term)
+	first, _ := rs.begin(0, term, 0)
 	rs.expiry(shard.SessionID{Node: 9})
-	second, _ := rs.begin(time.Millisecond, term)
+	second, _ := rs.begin(time.Millisecond, term, 0)
 	if got := rs.end(first, term+1); got.renewals != nil {
 		t.Errorf("a round of another term confirms %+v", got)
 	}
@@ -116,7 +116,7 @@ func TestReadsConfirmWhatCameBefore(t *testing.T) {
 		t.Errorf("a round of before a stall ends %v", got.expiries)
 	}
 	rs.sign = true
-	third, begun := rs.begin(0, term)
+	third, begun := rs.begin(0, term, 0)
 	rs.renewal(Renewal{Ref: 2})
 	rs.giveUp(ElectionTimeout)
 	if got := rs.end(third, term); !begun || got.renewals != nil {
@@ -130,7 +130,7 @@ func TestReadsTellWhetherTheLeaderIsLate(t *testing.T) {
 	rs := newReads()
 	begin := func(now time.Duration) []byte {
 		rs.renewal(Renewal{})
-		ctx, _ := rs.begin(now, term)
+		ctx, _ := rs.begin(now, term, 0)
 		return ctx
 	}
 	if rs.late(at) {

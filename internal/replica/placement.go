@@ -21,6 +21,8 @@ import (
 type Target struct {
 	Nodes   []Peer   // all of these are to vote, and no others; the first one is to lead
 	From    []uint64 // the nodes that vote now, sorted, as far as the target's author knows
+	Move    uint64   // the number of the last change of voters that its author knows of
+	Moving  bool     // that change is under way: the leader is to be sure that it leads, and then it is seen what came of the change
 	Leave   []uint64 // those of Nodes that leave: they are not to lead
 	Dropped []uint64 // those of Nodes and of From that cannot ask for other targets
 	Yields  bool     // the replica's own node leaves, and another one is to lead
@@ -198,9 +200,16 @@ func (r *Replica) SetTarget(t Target) {
 	if !slices.Equal(t.Nodes, r.target.Nodes) {
 		r.leading.contacts.asked = 0 // who has answered for one change has not for another
 	}
+	if !slices.Equal(t.Nodes, r.target.Nodes) || !slices.Equal(t.From, r.target.From) || t.Move != r.target.Move {
+		r.targets++
+	}
 	r.target = t
 	r.leading.placing.rests = false
 }
+
+// Sure reports whether this replica leads, as a majority has confirmed since it was told where its shard's replicas are to be (a round of
+// reads that was begun since). What a leader is not sure of may be long past: a later leader may have changed the voters.
+func (r *Replica) Sure() bool { return r.Serving() && r.leading.sure == r.targets }
 
 // Limit tells a leader whether too many shards are moving already to begin with another.
 func (r *Replica) Limit(limited bool) { r.limited = limited }
@@ -321,6 +330,9 @@ func (r *Replica) Changing() bool {
 // place moves the shard one safe step towards the target, as package placement decides.
 func (r *Replica) place() {
 	pl := &r.leading.placing
+	if r.target.Moving && !r.Sure() && !r.leading.reads.underWay() {
+		r.leading.reads.sign = true
+	}
 	if len(r.target.Nodes) == 0 || r.Joint() || r.leading.bequest.heir != 0 || !pl.look(r.now) || r.outdated() {
 		return
 	}

@@ -24,6 +24,7 @@ const lateAfter = 4 * ElectionTimeout
 // round is one ReadIndex and what it is to confirm.
 type round struct {
 	begun    time.Duration
+	targets  int // so many targets had come when it was begun
 	renewals []Renewal
 	queries  []Query
 	observes []Observe
@@ -32,6 +33,9 @@ type round struct {
 }
 
 func newReads() reads { return reads{rounds: make(map[uint64]*round)} }
+
+// underWay reports whether a round is under way.
+func (rs *reads) underWay() bool { return len(rs.rounds) > 0 }
 
 // renewal has q answered after the next round.
 func (rs *reads) renewal(q Renewal) { rs.waiting.renewals = append(rs.waiting.renewals, q) }
@@ -52,7 +56,7 @@ func (rs *reads) expiry(ids ...shard.SessionID) {
 
 // begin begins a round for what came since the last one began, if anything did. It returns the
 // context for raft.
-func (rs *reads) begin(now time.Duration, term uint64) (ctx []byte, begun bool) {
+func (rs *reads) begin(now time.Duration, term uint64, targets int) (ctx []byte, begun bool) {
 	w := &rs.waiting
 	if len(w.renewals) == 0 && len(w.queries) == 0 && len(w.observes) == 0 && len(w.inspects) == 0 && len(w.expiries) == 0 && !rs.sign {
 		return nil, false
@@ -60,7 +64,7 @@ func (rs *reads) begin(now time.Duration, term uint64) (ctx []byte, begun bool) 
 	if rs.last++; rs.vain == 0 {
 		rs.vain = now
 	}
-	rs.rounds[rs.last] = &round{now, w.renewals, w.queries, w.observes, w.expiries, w.inspects}
+	rs.rounds[rs.last] = &round{now, targets, w.renewals, w.queries, w.observes, w.expiries, w.inspects}
 	*w, rs.sign = round{}, false
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, term), rs.last), true
 }

@@ -102,6 +102,7 @@ type Replica struct {
 	farewells farewells       // replicas that are to hear of their removal
 	pulse     pulse           // when it was ticked
 	target    Target          // where the shard's replicas are to be
+	targets   int             // how many targets it was told
 	limited   bool            // too many shards are moving already
 	wasLate   time.Duration   // when it handed over because it was late; zero: never
 	vanished  map[uint64]bool // replicas whose nodes have said that they are gone for good

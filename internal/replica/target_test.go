@@ -67,3 +67,37 @@ func TestSilentVoters(t *testing.T) {
 		t.Errorf("later: %v, want %v", got, want)
 	}
 }
+
+// Promise: C2: a leader is sure that it leads once a majority has confirmed that since it has its target, and not by what it heard before.
+func TestSure(t *testing.T) {
+	w, leader := led(t)
+	target := targetOf(leader, 1, 2, 3)
+	is := func(what string, want bool) {
+		t.Helper()
+		if leader.Sure() != want {
+			t.Errorf("%s: sure: %v, want %v", what, !want, want)
+		}
+	}
+	target.Move, target.Moving = 1, true
+	leader.SetTarget(target)
+	is("a target", false)
+	w.run(t, 2*HeartbeatTicks)
+	is("and some time", true)
+	leader.SetTarget(target)
+	is("the same target", true)
+
+	w.cut[2], w.cut[3] = true, true
+	leader.leading.reads.sign = true
+	w.run(t, 1) // a round begins that nobody answers
+	target.Move = 3
+	leader.SetTarget(target)
+	is("another change", false)
+	w.run(t, HeartbeatTicks)
+	is("while nobody answers", false)
+	clear(w.cut)
+	w.run(t, 2*HeartbeatTicks+int(ElectionTimeout/TickInterval))
+	is("when all answer", true)
+	if w.replicas[1].Sure() {
+		t.Error("a follower is sure that it leads")
+	}
+}

@@ -185,8 +185,9 @@ func (m *Machine) inquire(now time.Duration) {
 		clear(m.inquiries)
 		return
 	}
-	apart := m.apart()
-	for id := range m.inquiries { // order-free: each is looked at alone
+	apart, living := m.apart(), t.Living()
+	apart = slices.DeleteFunc(apart, func(id transport.ID) bool { return !slices.Contains(living, id) }) // else it is known
+	for id := range m.inquiries {                                                                        // order-free: each is looked at alone
 		if !slices.Contains(apart, id) {
 			delete(m.inquiries, id)
 		}
@@ -200,7 +201,11 @@ func (m *Machine) inquire(now time.Duration) {
 			q = &inquiry{next: now + Grace}
 			m.inquiries[s.Node.ID] = q
 		}
-		if now >= q.next && !q.asked && !slices.Contains(m.changes, Change(Died{s.Entry, s.Node.ID})) {
+		switch {
+		case q.asked || now < q.next:
+		case slices.Contains(m.changes, Change(Died{s.Entry, s.Node.ID})): // it has said so, and nothing is decided yet
+			q.next = now + Grace
+		default:
 			q.asked = true
 			m.emit(Inquire{s.Node})
 		}

@@ -163,6 +163,28 @@ func TestDeclaredDeadLives(t *testing.T) {
 	equal(t, 3, len(w.table().Living()))
 }
 
+// Promise: C6, G6: what an oracle has said waits for its decision, and nothing is asked or done meanwhile: the world of these tests
+// fails where time stands still.
+func TestAnOraclesWordWaits(t *testing.T) {
+	w := newWorld(t, 4, 5)
+	asked := 0
+	w.oracle = func(*proc, env.Member) { asked++ }
+	a := w.boot(w.list[0], func(c *Config) { c.Oracle = true })
+	for _, addr := range w.list[1:] {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	w.isolate(a.addr)
+	w.must(w.runUntil(2*Grace, func() bool { return asked == 4 }), "it is not asked about all others")
+	gone := w.procs[w.list[4]]
+	w.kill(gone.addr)
+	w.do(a, func() []Output { return a.m.Answered(w.now, gone.id, true, nil, nil) })
+	w.run(3 * Grace)
+	equal(t, 4, asked, "again")
+	clear(w.cut)
+	w.must(w.runUntil(5*time.Second, w.ended(gone.addr)), "it is not decided")
+}
+
 // Promise: C6: an oracle is asked about a node that was not connected for the grace, and again after it; not while it has
 // not answered, nor by a node without a seat. What it says does not count once the node is connected.
 func TestOracle(t *testing.T) {
