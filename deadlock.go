@@ -19,14 +19,15 @@ var ErrDeadlock = fault.ErrDeadlock
 
 // DetectDeadlock makes a call that waits look for a deadlock: a circle of calls that wait for each other, on any nodes. A call waits for another
 // one if that one's context comes from a lock of the key ([Lock.Context], [Lock.WithContext], [Node.Do]): a lock is taken to be held until the
-// calls that wait in its context have their result. In a circle one of the calls with this option gives up: the one whose context
-// comes from the lock with the highest token, which across shards need not be the latest. It returns a *[WaitError] that unwraps to a
-// *[DeadlockError] and to ErrDeadlock. The locks that its context comes from are still held, and in the others' way: unlock them, and begin again.
+// calls that wait in its context have their result. An operation, a leadership and a passage of a barrier count as locks here. In a circle one
+// of the calls with this option gives up: the one whose context comes from the lock with the highest token, which across shards need not be the
+// latest. It returns a *[WaitError] that unwraps to a *[DeadlockError] and to ErrDeadlock. The locks that its context comes from are still held,
+// and in the others' way: unlock them, and begin again.
 //
 // Only a call whose context comes from a lock looks, or a [Node.LockAll] that holds some of its keys: nobody waits for any other call, so
 // that is in no circle. It looks after a second, and then less and less often, at least every ten seconds. Each look asks the leaders of
 // all shards. A circle counts only if all its locks and waits were there at one moment, and if the mesh has heard from all its sessions
-// since. So a call that is merely late, or that a cut or a crash holds up, is no deadlock. A circle is found some ten seconds, and a third
+// since. So a call that is merely late, or that a cut or a crash holds up, is no deadlock. A circle is found within some ten seconds, and a third
 // of the longest of its sessions' TTLs ([WithLeaseTTL]), after it has formed. A lease that runs out, a context that ends, or the end of a
 // lock with [MaxHold] may end a circle before.
 //

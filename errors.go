@@ -103,8 +103,8 @@ var (
 	// an Extend was not answered, after the later of the old and the new end.
 	// Other calls return it as well, [Node.Resize] for example: their documentation says what it means.
 	ErrUnconfirmed = fault.ErrUnconfirmed
-	// ErrClosed: the lock was unlocked, its session was closed, or the call came after its node
-	// had ended. Locks that a node holds when it is closed are ErrLost.
+	// ErrClosed: the lock was unlocked, its session was closed, or the node of the call leaves, or
+	// has ended. Locks that a node holds when it is closed are ErrLost.
 	ErrClosed = fault.ErrClosed
 	// ErrHung: a loop of the node has done nothing for 10 s: see [Node.Live].
 	ErrHung = fault.ErrHung

@@ -520,9 +520,9 @@ type lockOptions struct {
 // Reentrant lets a call enter the lock that its context comes from: a context that was
 // derived from [Lock.Context] or [Lock.WithContext] of a lock that is still held. Such a
 // call is only counted: it sends no message and has the token of the first call, and the
-// last Unlock releases. The lock must be of the same session and hold at least as much;
-// Value and MaxHold stay as the first call set them. If there is no such lock, the call
-// acquires one as usual.
+// last Unlock releases. Value and MaxHold stay as the first call set them. The lock must
+// hold at least as much, else the call fails with ErrUpgrade. If the context comes from no
+// lock of the key that the session of the call still holds, the call acquires one as usual.
 //
 // Every caller with the context may enter: goroutines that share it do not exclude each
 // other.

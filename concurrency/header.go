@@ -11,7 +11,7 @@ import (
 type ResponseHeader struct {
 	ClusterId uint64 //lint:ignore ST1003 as in etcd
 	MemberId  uint64 //lint:ignore ST1003 as in etcd
-	Revision  int64  // the fencing token: see [mesh.Lock.Token]
+	Revision  int64  // the fencing token: see [mesh.Lock.Token]; in a GetResponse, the ModRevision of its KeyValue
 	RaftTerm  uint64
 }
 

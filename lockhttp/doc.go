@@ -28,10 +28,10 @@
 // request under way: the answer to that other request may give it a lock which the renewal has not named, and which the lease does not cover.
 //
 // An operator may break something that a guest has (mesh.Node.Break). From then on answers to the guest have no lease_ms, whatever they are
-// about: a lease covers all that a guest has, also what is broken. Their "broken" names that. Questions about it are answered with the code
-// broken. The guest stops what it does under the broken lock or operation, and says so by a POST /unlock, whose answer has the code broken, too.
-// After that, answers have a lease_ms again. A guest that sends no such POST /unlock gets a lease_ms again a whole lease later: its last one
-// is over by then, and it has stopped everything.
+// about: a lease covers all that a guest has, also what is broken. Their "broken" names that, except in answers to POST /release and
+// GET /refs. Questions about it are answered with the code broken. The guest stops what it does under the broken lock or operation, and says so
+// by a POST /unlock, whose answer has the code broken, too. After that, answers have a lease_ms again. A guest that sends no such POST /unlock
+// gets a lease_ms again a whole lease later: its last one is over by then, and it has stopped everything.
 //
 // As long as one shard has no majority, no guest can move to another server, and new guests cannot come: 503 with the code no_quorum.
 //

@@ -143,8 +143,9 @@ func (m *Mesh) Kill(i int) {
 // runs is killed first; for an orderly restart, call its Leave before.
 //
 // A core that has lost a majority at once goes on, as a rule, only when every entry answers: restart all nodes that are
-// down in one call. Then free keys wait for the quiet time, 2 % more than [mesh.WithMaxTTL]. The test fails if a node is cut off or listed
-// twice, or is not ready within 30 s.
+// down in one call. Then free keys wait for the quiet time, 2 % more than [mesh.WithMaxTTL]. But if no node of the core has lived on,
+// the mesh is a new one: it is quiet for 4 s at least; or not at all, if no client has lived on either and no state directory knows of the
+// mesh before. The test fails if a node is cut off or listed twice, or is not ready within 30 s.
 func (m *Mesh) Restart(nodes ...int) {
 	m.t.Helper()
 	for at, i := range nodes {
