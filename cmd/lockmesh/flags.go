@@ -125,7 +125,7 @@ func newFlagSet() *flagSet {
 	f.caseVar("set", "set `parameters` instead of drawing them: hosts=3,keys=2; site-*=least sets all that begin with site-")
 	f.caseVar("only", "allow only these `faults`: crash/1,pair/3, or none")
 	f.caseVar("variant", "play another course of events in the same world, of this `number`")
-	f.caseVar("bug", "leave out rules of the protocol: the `names` of mutants, which are patches in simulate/mutants of the source tree")
+	f.caseVar("bug", "switch on deliberate bugs: the `names` of mutants, which are patches in simulate/mutants of the source tree")
 	f.StringVar(&f.until, "until", "", "stop one seed at this `point`, a number of events or a simulated time (12.5s), and print the state of the world")
 	f.StringVar(&s.page, "timeline", "", "write the timeline of the only seed, or of the first failure, into this HTML `file`")
 	f.StringVar(&s.log, "log", "", "write the timeline of the only seed, or of the first failure, as lines of JSON, for programs and for -replay, into this `file`")

@@ -29,7 +29,7 @@ break ends one hold, and never a later one. The holder is told to stop (mesh.Err
 stopped, or else when the key's leader has waited for the TTL of the holder's session since it heard of the break; a hold of fixed
 length lasts to its end at most. Nobody else gets the key while the holder may still believe in it. All else that the holder's process
 holds stays. If break ends before the key is free (-timeout), repeat it, or wait: once the leader has heard of the break, the key
-becomes free without another one.
+becomes free without another one, unless the key's shard loses most of its replicas meanwhile, and with them the break.
 
 A key that is no plain word is printed as a quoted Go string, "\x00key", and may be given in that form. The node that is asked is at
 ADDRESS, or as -node says; any node that has a port and is in the mesh will do. An ADDRESS is host:port, or a host (port 7300).
@@ -43,8 +43,8 @@ const refsUsage = `usage: lockmesh refs <command> [flags] ...
   ls RESOURCE [ADDRESS]             who uses a resource
   release RESOURCE USER [ADDRESS]   end the durable use of a user whose session has ended
 
-A use through a session that lives ends only with Use.Release, or with the session: then release changes nothing, and says so, with exit
-status 1. The node that is asked is at ADDRESS, or as -node says; any node that has a port and is in the mesh will do. An ADDRESS is
+A use through a session that lives ends only by a Release of its user in that session, or with the session: then release changes nothing, and
+says so, with exit status 1. The node that is asked is at ADDRESS, or as -node says; any node that has a port and is in the mesh will do. An ADDRESS is
 host:port, or a host (port 7300).
 The exit status is 0, 1 if it failed, and 2 if the arguments make no sense.
 

@@ -399,7 +399,7 @@ func (f *operatorFlags) change(ctx context.Context, c console, add, remove strin
 	}
 	if add != "" && !f.force {
 		if err := f.answers(ctx, add); err != nil {
-			return f.failed(c, fmt.Errorf("no node answers at %s, where a node is to be started first, with the next list; or use -force: %w", add, err))
+			return f.failed(c, fmt.Errorf("no node answers at %s, where a node is to be started first (see lockmesh core -help); or use -force: %w", add, err))
 		}
 	}
 	if add != "" && remove != "" {

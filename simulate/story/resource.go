@@ -138,7 +138,7 @@ var resourceForms = []*form{
 	}},
 }
 
-// workForm is a form of a call that does something to a resource. It waits for the caller's turn for as long as callForm, and
+// workForm is a form of a call that does something to a resource. It waits for the caller's turn for half a second, and
 // goes on beside the story.
 func workForm(text string, op mesh.Op) *form {
 	return &form{text: text, make: func(c *clause) act {

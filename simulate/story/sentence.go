@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// sentences returns every form but those of conditions, in the order of the manual.
+// sentences returns every form but those of conditions, in the order in which they are tried.
 var sentences = sync.OnceValue(func() []*form {
 	all := slices.Concat(timeForms, callForms, resourceForms, electionForms, gateForms, nodeForms, faultForms, messageForms, questionForms)
 	for _, f := range all {

@@ -13,7 +13,8 @@ const maxDiagramText = 120 // runes of one text in a diagram; more is cut
 
 // WriteMermaid writes a Mermaid sequenceDiagram of at most n moments in the order of time: the last ones
 // of what led to the moment around, and if there is room, the first ones of what came of it. That moment stands on a
-// coloured ground. A frame is one arrow, with the time at which it arrived or was lost. No
+// coloured ground. A frame is one arrow, with the time at which it arrived or was lost; it has another one, with the time at
+// which it was sent, if that is the moment around, and only this one if its end is not among the moments. No
 // text can break the diagram: all but plain letters and digits is written as character
 // references, so it is for rendering rather than for reading.
 //

@@ -1,6 +1,6 @@
 // Command mutants proves that the tests notice deliberate bugs. Each is a patch in
-// simulate/mutants, which removes one rule of the protocol and says which tests must
-// notice that, and with what message. The README in that directory says how to write one.
+// simulate/mutants. Most remove a rule of the protocol; each says which tests must
+// notice it, and with what message. The README in that directory says how to write one.
 // (Command mutate is another tool: it makes small changes itself, by the hundred.)
 //
 //	go run ./internal/tools/mutants                       all mutants

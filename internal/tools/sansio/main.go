@@ -4,7 +4,7 @@
 // In them there is no goroutine, channel, mutex, clock, global randomness, file or
 // network, and no output depends on the order of a map. The packages of this
 // module that they import are pure as well, but for the types of transport. In the packages of the simulator
-// the seed decides everything: they depend on no order of a map, no clock, no goroutine, no
+// that rules.go lists the seed decides everything: they depend on no order of a map, no clock, no goroutine, no
 // global randomness. Run it from anywhere in the module:
 //
 //	go run ./internal/tools/sansio
