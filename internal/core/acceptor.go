@@ -44,7 +44,7 @@ type Acceptor struct {
 	proposed  *Table
 
 	cut  map[life]uint64 // replicas up to this number are fenced, for a recovery
-	left []uint64        // the meshes that others have followed here: what it accepted in them is forgotten
+	left []uint64        // the meshes from which this node has gone over to another: what it accepted in them is forgotten
 }
 
 // NewAcceptor returns the memory of a fresh incarnation. The order of the list means nothing.
@@ -310,7 +310,7 @@ func (a *Acceptor) Serves(prev Stamp) error {
 
 // mayLearn reports whether t is news, and to be taken over without any confirmation. A node learns only
 // of tables in which it has a seat. If it knows none, it learns of any; but once it has accepted the value of a roll call,
-// of that generation alone. If it knows one, it learns of later versions of that generation; of the generation that began
+// of the generation alone that began with the one which it promised last. If it knows one, it learns of later versions of that generation; of the generation that began
 // with a later roll call, if it promised that one; and of any later generation, if it promised no later roll call and has no seat in
 // its own. Of others it learns by Release: ballots do not order generations of which one was founded
 // without this entry, and a mesh ends only for one that a majority confirms.

@@ -11,8 +11,8 @@
 //
 // The core's state is small (the seats, and a line for each shard), so each decision is a whole new
 // [Table]. A table's [Stamp] names it: the ballot of the roll call that began its generation, and the
-// number of decisions since. What an operator orders is such a decision as well: [Table.End], [Table.Calm] and
-// [Table.SetMaxTTL].
+// number of decisions since. What an operator orders is such a decision as well: [Table.End], [Table.Order],
+// [Table.Calm] and [Table.SetMaxTTL].
 //
 // There is no log and no leader. The decision on version k+1 is single-decree Paxos among the
 // incarnations that are bound in version k; the quorum is a majority of them. Nothing else is needed

@@ -397,8 +397,8 @@ func (c Call) outdated(answers []Report) bool {
 
 // certain reports whether the answers show all that can have been decided in t's generation: those bound in t that
 // forgot, have another seat holder by now, or were not asked are too few to have decided the version after it. Of those
-// that remember, each one shows what it accepted, and is fenced. And one alone was not asked: of a list of odd length two are
-// with an entry that the next list drops a majority, for those who do not know this call.
+// that remember, each one shows what it accepted, and is fenced. And one alone was not asked: of five, two are a majority
+// together with an entry that the next list drops, for those who do not know this call.
 func (c Call) certain(t *Table, answers []Report) bool {
 	bound, n := t.Bound(), 0
 	for _, id := range bound {

@@ -53,8 +53,8 @@ type Seat struct {
 // Vacant reports whether the incarnation that had the seat was silent: see [Table.Vacate]. It may live, and remember.
 func (s *Seat) Vacant() bool { return s.Node.ID == 0 && s.List != "" }
 
-// Generation names one life of a shard. Shards of different generations have nothing in common but
-// their floor. Two roll calls may count from the same number.
+// Generation names one life of a shard. Two of these have nothing in common but that the revisions of the later one
+// are above those that are known of the earlier one. Two roll calls may count from the same number.
 type Generation struct {
 	Core   Ballot
 	Number uint64

@@ -72,8 +72,8 @@ var (
 	ErrClosed = errors.New("mesh: closed")
 	// ErrCapacity: the key is in use with another kind or capacity.
 	ErrCapacity = errors.New("mesh: the key is in use with another kind or capacity")
-	// ErrTooManyWaiters: no more requests may wait for the key.
-	ErrTooManyWaiters = errors.New("mesh: too many waiters for the key")
+	// ErrTooManyWaiters: no more requests may wait for the key, or the resource has too many uses.
+	ErrTooManyWaiters = errors.New("mesh: too many waiters for the key, or uses of the resource")
 	// ErrDeadlock: a call was in a circle of calls that wait for each other, and has given up.
 	ErrDeadlock = errors.New("mesh: deadlock")
 	// ErrUnconfirmed: a release was sent, and not confirmed.

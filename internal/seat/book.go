@@ -194,7 +194,8 @@ func (b *book) down(now time.Duration, id transport.ID) {
 	}
 }
 
-// hurry dials an entry as soon as possible. What a dial tells that is under way may be as old as that.
+// hurry dials an entry as soon as possible; if a dial is under way, once more after it: what that one tells may be older than the reason to
+// hurry.
 func (b *book) hurry(now time.Duration, addr string) {
 	if e := b.entry(addr); e != nil {
 		e.next, e.doubt = now, true

@@ -15,7 +15,7 @@ import (
 
 // Died is a change: the incarnation with the seat of an entry has ended, as an operator or an oracle says. It is
 // proposed only while most of the core say that they have no connection with it, and nobody that is heard has one; and dropped
-// as soon as this node has one.
+// as soon as this node gets a new one.
 type Died struct {
 	Entry string
 	Node  transport.ID

@@ -81,8 +81,8 @@
 // proposes it as a change, until the table shows it. Another one sends it to a node with a seat, and a second later to the
 // next one, until one tells the outcome. An order that nobody repeats is dropped after 5 s.
 //
-// A raise of MaxTTL is two decisions: that it is to be, and that all who are bound, of whom none is missing (C5), have told that they know
-// it, and have saved it. They tell the stamp of the table that they know, and whether it is saved.
+// A raise of MaxTTL is two decisions: that it is to be; and that it is in force, once all nodes that may remember the mesh (C5) have told
+// that they know it and, where there is a state directory, have saved it. They tell the stamp of the table that they know, and whether it is saved.
 //
 // # What it costs
 //

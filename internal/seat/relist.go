@@ -171,8 +171,8 @@ func (m *Machine) WithdrawRelist(o Relist) {
 }
 
 // Steps returns the changes, one after the other, by which one entry is added and another one removed: pairs of what to add and
-// what to remove. A list of three or fewer does not do both at once. It grows first, unless the node that goes is gone. The error
-// wraps ErrInvalidOption: the entry cannot be added, so none is to be removed for it.
+// what to remove. A list of three or fewer does not do both at once. It grows first, unless it has three entries and the node that goes
+// is gone. The error wraps ErrInvalidOption: the entry cannot be added, so none is to be removed for it.
 func (m *Machine) Steps(add, remove string) ([][2]string, error) {
 	t := m.acceptor.Table()
 	if t == nil || add == "" || remove == "" || len(t.Seats) > 3 || len(t.Seats) == 1 {

@@ -18,7 +18,7 @@ import (
 //
 // A lowering is carried out as soon as it is decided. A raise is noted first, and counts for quiet times; it is put in
 // force, by a second decision, by a node that has heard from all that are bound that they know of it, and have kept it in
-// their state directories. So whoever remembers the mesh, when others have forgotten, is quiet for long enough.
+// their state directories, if they have any. So whoever remembers the mesh, when others have forgotten, is quiet for long enough.
 type SetMaxTTL struct{ MaxTTL time.Duration }
 
 // lifetimes is what this node knows of changes of MaxTTL.
