@@ -27,7 +27,7 @@
 //
 // An incarnation has ended if another one has its seat, or has had it since. A proof may come earlier: an
 // operator or an oracle says that its machine is gone for good. Then [Table.End] notes it, and the shards go on
-// without it ([Table.Recover]). It still counts in the core's majority, until another one has its seat:
+// without it ([Table.Recover]). It still counts in the core's majority, until another one has its seat, or that is vacated:
 //
 //   - Without it two of five would decide, and step 2 below would be wrong. The list a, b, c, d becomes a, b, c, e
 //     and then a, b, f, e; a and b end, and e and f decide without them. c, d, and the next incarnations of a and b,

@@ -38,7 +38,7 @@ type Desk struct {
 // Errors that a guest is told, beside those of package fault. ErrNotHeld is not one of them.
 var (
 	// ErrNotLocked: the guest does not hold what it wants to give back, nor is anybody known who does.
-	ErrNotLocked = errors.New("the guest has not asked for the key, or has lost it")
+	ErrNotLocked = errors.New("the guest does not hold the key, and no holder is known")
 	// ErrNotHolder: the guest does not hold what it wants to give back, and another caller does. The text names that one.
 	ErrNotHolder = errors.New("another caller holds the key")
 	// ErrMismatch: the guest has made a request of this name, and asked for something else.
