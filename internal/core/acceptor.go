@@ -310,8 +310,8 @@ func (a *Acceptor) Serves(prev Stamp) error {
 
 // mayLearn reports whether t is news, and to be taken over without any confirmation. A node learns only
 // of tables in which it has a seat. If it knows none, it learns of any; but once it has accepted the value of a roll call,
-// of the generation alone that began with the one which it promised last. If it knows one, it learns of later versions of that generation; of the generation that began
-// with a later roll call, if it promised that one; and of any later generation, if it promised no later roll call and has no seat in
+// of the generation alone that began with the one which it promised last. If it knows one, it learns of later versions of that; of the
+// generation that began with a later roll call, if it promised that one; and of any later generation, if it promised no later roll call and has no seat in
 // its own. Of others it learns by Release: ballots do not order generations of which one was founded
 // without this entry, and a mesh ends only for one that a majority confirms.
 func (r *Report) mayLearn(t *Table) bool {
