@@ -71,7 +71,7 @@ const Whole = MaxWeight
 // Command is one operation on the table. A log entry has any number of them.
 type Command interface{ isCommand() }
 
-// Call has the fields with which every command of a client begins, except Close.
+// Call has the fields with which every command of a client begins, except Close; a Tagged and a Within contain such a command.
 type Call struct {
 	Session SessionID
 	Number  uint64 // counts the client's commands in this session and shard from 1
@@ -206,7 +206,7 @@ const (
 	wireProclaim
 	wireRecall
 	wireArrive
-	_ // kept for others
+	_ // not used
 	wireCarry
 	wireClaim
 	wireTagged

@@ -19,8 +19,10 @@ type Event struct {
 	Entered uint64        // Queued: the revision at which it entered the queue, for a Report; Granted to a guest: see Fingerprint; Done for a Carry: how many breaches the record has
 	Reason  Reason        // Refused
 	TTL     time.Duration // Opened: of the lease; Fixed: for how long it lasts from now on
-	Quiet   time.Duration // Queued and Refused, and Done for a Carry: for how much longer the table grants nothing; zero: it may grant (P27). Skipped, the first time, of a Run: for how much longer its success is remembered
-	Key     string        // Led and Breached
+	// Quiet. Queued and Refused, and Done for a Carry: for how much longer the table grants nothing; zero: it may grant (P27), or a Refused does not
+	// tell. Skipped, the first time, of a Run: for how much longer its success is remembered; of an Acquire: for how much longer that the latch is open.
+	Quiet time.Duration
+	Key   string // Led and Breached
 	// Capacity: of a semaphore. Granted: the one of which it was granted; zero: the one that was asked for. Refused with Capacity: the one that it
 	// has, to a Resize, and to a request that waited; zero: it is not told.
 	Capacity int64
@@ -74,7 +76,7 @@ const (
 	Crowded                    // MaxWaiters requests wait already; or the resource has MaxUses uses; or, to a Break: the session has MaxBroken breaches
 	Stale                      // a late copy: the number was finished and acknowledged, or cancelled, before
 	Behind                     // there is a record, opened by a command that knew of a later revision (P12)
-	Late                       // a Report to a table that may grant already
+	Late                       // a Report or a Remember to a table that may grant already
 	Quiet                      // a Try, a Resize or a Break, while the table grants nothing yet (P27)
 	InUse                      // an operation that is to run alone, on a resource that is used
 	Failed                     // a Run that has failed as often as its caller allows

@@ -145,7 +145,8 @@ func (s *session) unclaimed() (n int) {
 }
 
 // Fingerprint is a hash of what a request asks for, but for a semaphore's capacity, which may have been changed since. A Granted to a
-// guest has it, so that a client which has claimed the request knows whether that is what it believes.
+// guest has it, so that a client which has claimed the request knows whether that is what it believes; only the first one in answer to a
+// Report has none.
 func Fingerprint(kind Kind, weight, capacity int64, op *Operation) uint64 {
 	if kind == Semaphore {
 		capacity = 0

@@ -19,7 +19,7 @@ type Inspection struct {
 	Most  int    // of one key: how many elements each list of its KeyState has at most, with those of earlier pages
 	After Cursor
 
-	Within []Grant // if there are any, only who waits within them is told, and the rest is zero: MaxAsked at most
+	Within []Grant // MaxAsked at most; if there are any, the other fields here are zero, and only who waits within these is told
 }
 
 // Page is what a table tells in one answer.
@@ -43,8 +43,8 @@ type KeyState struct {
 
 	Holding, Waiting, Using, Arrived int
 
-	Holders  []Party // in the order of their tokens; the one on a resource is the operation that runs
-	Waiters  []Party // the next one first
+	Holders  []Party // in the order of their tokens, once the table may grant; the one on a resource is the operation that runs
+	Waiters  []Party // the next one first, once the table may grant
 	Users    []Ref   // of a resource, in the order of their stamps
 	Arrivals []string
 	Done     []Remembered
@@ -403,7 +403,7 @@ func (p *Page) Fields(c *wire.Codec) {
 	c.End(t)
 }
 
-// maxPageKeys bounds what a page may have on the wire, and so do the other limits of a kind: more than any table tells.
+// maxPageKeys is how many keys a page may have on the wire, and how many elements each of their lists: more than any table tells.
 const maxPageKeys = 4096
 
 func (k *KeyState) fields(c *wire.Codec) {

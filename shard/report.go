@@ -247,7 +247,7 @@ func (e *entry) isNew() bool {
 	return e.holders.len == 0 && (e.resource == nil || !e.used())
 }
 
-// refuseWaiters refuses every request in e's queue, and deletes e, which has no holder.
+// refuseWaiters refuses every request in e's queue, and deletes e, which has no holder, unless something is remembered of it.
 func (t *Table) refuseWaiters(e *entry, why Reason, out []Event) []Event {
 	for r := e.queue.first(); r != nil; r = e.queue.first() {
 		t.remove(r)

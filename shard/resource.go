@@ -112,7 +112,7 @@ type resource struct {
 	failures uint64 // of a Once: the Runs that failed or were lost since the last success, or since the key came into use
 	arrivals        // of a latch that is not open
 
-	forgetAt time.Duration // when the next completion is forgotten, in table time; zero: none
+	forgetAt time.Duration // when the next completion is forgotten, or a latch's arrivals are, in table time; zero: neither is due
 	index    int           // in the table's memories, if it is there
 	walking  bool          // it is among the table's walks
 }
@@ -448,7 +448,7 @@ func (t *Table) forget(e *entry) {
 // outlasts reports whether a success of o is remembered although its time is over.
 func (e *entry) outlasts(o Op) bool { return o == Pull && e.used() || e.keeps() }
 
-// remind notes when a completion of e is to be forgotten next.
+// remind notes when a completion of e, or its arrivals, are to be forgotten next.
 func (t *Table) remind(e *entry) {
 	was := e.forgetAt
 	e.forgetAt = 0

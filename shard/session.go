@@ -31,7 +31,7 @@ type session struct {
 // result is how a command ended.
 type result struct {
 	what    EventKind // Granted, Done, Refused or Skipped
-	token   uint64    // a grant's, also of one that was broken, or the stamp of a use
+	token   uint64    // a grant's, also of one that was broken, or the stamp of a use, or the number of a carrier
 	refused Reason
 }
 

@@ -369,8 +369,8 @@ type Restore struct {
 // NewRestore returns a Restore whose table will have f's Check and Observe; all else comes from the snapshot.
 func NewRestore(f Founding) *Restore { return &Restore{t: NewTable(f)} }
 
-// Add adds the next bytes of a snapshot. If they are malformed, this and every later call
-// return an error that wraps wire.ErrMalformed.
+// Add adds the next bytes of a snapshot. If they are malformed, this call, a later one or Table notices that: it returns an error that
+// wraps wire.ErrMalformed, and so does every call after it.
 func (rs *Restore) Add(chunk []byte) error {
 	rs.rest = append(rs.rest, chunk...)
 	if len(rs.rest) >= rs.retryAt {

@@ -127,7 +127,7 @@ type entry struct {
 	former    []int64 // capacities that a semaphore had, and that callers may still name; the latest last
 	taken     int64   // the holders' weights; at most capacity when one is granted: a Resize may lower that
 	holders   list[*request]
-	queue     list[*request] // in the order in which they were committed
+	queue     list[*request] // as they were committed; when the table begins to grant, those that were reported come before the others (C8)
 	*resource                // what the key remembers; nil if it is of a kind that remembers nothing
 	image                    // for snapshots
 }
@@ -182,7 +182,8 @@ func (t *Table) Enter(term uint64, now time.Duration) {
 
 // Step applies cmd and appends its events to out, in the order of delivery. Equal
 // commands in equal order give equal events on every replica. Step has no error: a client's
-// command that cannot be carried out is Refused, and changes no key. If there is a record of
+// command that cannot be carried out is Refused, and changes no key, but for a Report that has
+// made room in vain (see vacate). If there is a record of
 // its session, which the command may have opened, the record remembers it, unless it was not
 // examined (see Refused). A leader's command without effect yields nothing.
 func (t *Table) Step(cmd Command, out []Event) []Event {

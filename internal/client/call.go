@@ -20,7 +20,7 @@ const (
 	Close                 // end a lease, with all that it holds
 	Report                // ask the table of a new generation for a hold (C8)
 	Drop                  // end a user's use of a resource (P39)
-	Ask                   // ask who uses a resource, or who leads an election
+	Ask                   // ask who uses a resource, who leads an election, or what is known of keys (P48)
 	Remember              // tell the table of a new generation of a durable use that the one before had
 	Proclaim              // give a leadership another value
 	Recall                // tell the table of a new generation what the one before remembered (P43, P44)
@@ -39,7 +39,7 @@ const (
 type Call struct {
 	Kind    Kind
 	Shard   int
-	Session *Session          // of a Lock, a Break, a Drop, an Arrive, a Remember, a Recall, a Hear and a Confirm, and of a Carry that a caller made
+	Session *Session          // of a Lock, Break, Resize, Drop, Arrive, Remember, Recall, Hear and Confirm, and of a Waive or a Carry that a caller made
 	Request Request           // of a Lock; of a Drop: its key, and its Operation's user; of an Ask: its key, and Elects; of a Proclaim: its Value
 	Inspect *shard.Inspection // of an Ask what is known of keys
 	Arrival shard.Memory      // of an Arrive: the latch, who arrives, and for how long that is remembered
@@ -69,7 +69,7 @@ type Call struct {
 	lease    *lease
 	number   uint64        // in the lease; of an Ask: in the client
 	target   uint64        // of a Cancel: the number of the Lock, whose Request it has
-	stamp    uint64        // of a Remember; of a Drop: a later use stays; of a Lock, and of its Cancel: the use that it has made, if it is known; zero: none
+	stamp    uint64        // of a Remember; of a Drop: a later use stays; of a Lock, and of its Cancel: the use that it made, if known; of a Carry: the carrier; zero: none
 	memory   memory        // of a Recall and an Arrive
 	lone     uint64        // of what drops a use: a later one that outlived its session stays
 	sequence uint64        // of a Proclaim

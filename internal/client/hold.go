@@ -44,7 +44,7 @@ type Hold struct {
 
 	capacity int64 // of a semaphore: the one of which it was granted, if the table has said so; zero: that of request
 
-	fingerprint uint64 // of what is held; zero: it is not known, or request is
+	fingerprint uint64 // of what is held, if request is a claim, and may say something else; zero: it is not known, or it is what request says
 }
 
 // Is reports whether the hold is what q asks for, as far as that is known.

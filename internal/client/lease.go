@@ -28,7 +28,7 @@ type lease struct {
 	complete  bool          // and an earlier table knew that, too: so this node knows all that the guest had there
 	unclaimed int           // how much the guest may have in the shard that this node does not know of: an earlier carrier has asked for it
 	recounts  bool          // the shard is to be asked once more how much is unclaimed
-	carriedAt uint64        // the revision at which the table said so
+	carriedAt uint64        // of a guest: the revision at which the table said that this node carries it
 	opened    uint64        // the lowest revision that showed its record
 	begun     bool          // something was sent
 	from      time.Duration // the first sending, or that of the last confirmed renewal

@@ -31,7 +31,8 @@ func (s *shardClient) heed(number uint64, limit time.Duration) {
 	}
 }
 
-// shorten lets no belief in the lease last longer than d from now on. A lease is not lengthened again: its session's next
+// shorten makes what confirms the lease from now on count for no longer than d; what somebody believes already lasts as long as it
+// was to. A lease is not lengthened again: its session's next
 // one may be longer.
 func (l *lease) shorten(d time.Duration) {
 	l.limit = min(l.limit, d)

@@ -88,7 +88,7 @@ func (s *shardClient) lock(c *Call) {
 	s.request(c, s.leaseFor(c.Session, c.Request.alone()))
 }
 
-// request sends a Lock under a new number.
+// request sends a call under a new number.
 func (s *shardClient) request(c *Call, l *lease) {
 	if c.first == 0 {
 		c.first = s.client.now

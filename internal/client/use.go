@@ -21,7 +21,7 @@ type use struct {
 	kept    bool   // for as long as the lease: a handle was forsaken
 }
 
-// anyStamp is none before a stamp.
+// anyStamp is above all stamps: a Drop that names it ends a use whatever its stamp is.
 const anyStamp = 1<<64 - 1
 
 // useID names a use of a lease.
@@ -141,7 +141,7 @@ func (l *lease) pulled(c *Call, stamp uint64) {
 	switch err := l.session.Err(); {
 	case err != nil || c.leaves:
 		l.giveUp(c, err)
-	case stamp <= c.dropped: // by name
+	case stamp <= c.dropped: // it was dropped meanwhile, by its user's name
 		l.giveUp(c, fault.ErrClosed)
 	default:
 		l.hold(c.Use, c)

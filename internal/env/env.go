@@ -25,8 +25,9 @@ type Env interface {
 	// runs while the machine sleeps, and has no meaning outside this process.
 	Now() time.Duration
 
-	// Wall is the time of day. Nothing that decides who holds a lock reads it. It is
-	// read for the first revisions of generations (P17), and to show times to users.
+	// Wall is the time of day. Within a mesh nothing that decides who holds a lock reads it. It is
+	// read for the first revisions of generations (P17), which also say which of two meshes that
+	// meet is the later one (C10), and to show times to users.
 	Wall() time.Time
 
 	// Hostname is the host's name, as its system knows it; "" if it has none.
@@ -66,7 +67,7 @@ type Env interface {
 type Parker interface {
 	// Park returns when Unpark was called since the last Park returned, when ctx
 	// ends, or when Now reaches until (Never for no limit): whatever comes first.
-	// If several have happened, it says Unparked.
+	// If Unpark was called, it says Unparked, whatever else has happened.
 	Park(ctx context.Context, until time.Duration) Wake
 	Unpark()
 }

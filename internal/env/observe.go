@@ -80,9 +80,9 @@ type Replica struct {
 	Voters     []transport.ID // the nodes that vote
 	Outgoing   []transport.ID // and those that vote beside them while the voters change
 	Unsettled  bool           // its log holds a change of voters that it has not applied
-	Coming     []transport.ID // and those that vote after it; none while its log is applied
+	Coming     []transport.ID // and those that vote once its log is applied; none if all of it is
 	Serving    bool           // it leads, and takes commands
-	Missed     []transport.ID // those of the voters that it does not hear while it serves, or believes gone
+	Missed     []transport.ID // those of the voters that it does not hear while it serves, or that leave or are not to vote
 
 	Last    uint64                // the index of the last entry of its log
 	Applied uint64                // the log's index up to which its table was made
@@ -91,8 +91,8 @@ type Replica struct {
 }
 
 // Observer hears what nodes and their replicas do. Every replica tells what it does, so most decisions are
-// told several times. It is called from a node's shard loop or its membership loop, must not block, and must
-// not call the node.
+// told several times. It is called from a node's shard loop or its membership loop, and by who calls Leave or
+// Close; it must not block, and must not call the node.
 type Observer interface {
 	// Observe hears a fact from a replica: a [shard.Decision] of its table, or one of the types below.
 	Observe(at At, fact any)

@@ -67,11 +67,11 @@ type (
 		Leadership        // of the leader that replies
 	}
 
-	// Redirect tells a client that its request was not accepted here, and which node leads,
+	// Redirect tells a client that its request or question was not accepted here, and which node leads,
 	// if known.
 	Redirect struct {
-		Session    uint64
-		Number     uint64 // of the request; zero: a renewal
+		Session    uint64 // zero: it was a question
+		Number     uint64 // of the request, or the Ref of the question; zero: a renewal
 		Leadership        // of the current leader; Leader zero: unknown
 	}
 

@@ -20,7 +20,7 @@ type letter struct {
 	message.Message
 }
 
-// outFrame is where the messages for one peer gather during a run. Its room is used
+// outFrame is where the messages of one class for one peer gather during a run. Its room is used
 // again; what is sent is a copy of the right size.
 type outFrame struct {
 	outKey

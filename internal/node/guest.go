@@ -107,7 +107,8 @@ func (s *Session) Unsure() (rest, until time.Duration) {
 }
 
 // Lease returns for how long a guest may believe in all that its session holds, and in its places in queues, from when it asked: its
-// own clock may be slow, and this node's fast (P1). That is certain if Confirm has returned it. Zero: the session has ended.
+// own clock may be slow, and this node's fast (P1). That is certain if Confirm has returned it. Zero: the session has ended, or there is
+// nothing to count on (see client.Client.LeaseOf).
 func (s *Session) Lease() (lease time.Duration) {
 	s.node.ask(func(l *shardLoop) { lease = l.client.LeaseOf(s.life, s.node.env.Now()) })
 	return lease

@@ -50,7 +50,7 @@ func (l *shardLoop) report() {
 // unreported is what shardLoop.lacks is before the node has reported in a mesh.
 const unreported = -1
 
-// voters returns how many voters each shard is to have, once a node has every seat.
+// voters returns how many voters each shard is to have, once every seat has a node.
 func (l *shardLoop) voters() int {
 	t := l.core.table
 	return t.Params.Voters(len(t.Seats))

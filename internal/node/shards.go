@@ -22,7 +22,8 @@ import (
 // others put inputs into its mailbox.
 //
 // A run drains the mailbox, steps everything, lets the replicas that have something to
-// say speak once, and then sends: all messages for one peer leave in one frame.
+// say speak, and then sends: all messages of one class for one peer leave in one frame, if
+// that does not get too large (see maxFrame).
 type shardLoop struct {
 	node  *Node
 	env   env.Env

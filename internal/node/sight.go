@@ -14,7 +14,7 @@ import (
 // maxMost is how many elements of each list an operator is told of a key, at most.
 const maxMost = 1000
 
-// operateOn answers a question of an operator about keys, through this node's own session. ErrNotFounded: it is in no mesh.
+// operateOn answers a question of an operator about keys, through this node's own session. ErrNotFounded: it cannot serve yet.
 func (n *Node) operateOn(ctx context.Context, q operator.Question) (*operator.Sight, error) {
 	s := n.Session()
 	if s == nil {

@@ -19,7 +19,7 @@ import (
 // keepEvery is how often what a node of the core must not forget is saved at least, while it changes.
 const keepEvery = 10 * time.Second
 
-// unsaved is more revisions than there are in the time since the last Save, of a shard that grants a million keys a second.
+// unsaved is more revisions than there are in the time since the last Save, of a shard that grants and frees half a million keys a second.
 const unsaved = 1 << 24
 
 // keeper saves in the state directory what a node of the core must not forget, off its loops (P35).

@@ -16,8 +16,8 @@ type contacts struct {
 	patience time.Duration            // for how long their signs count
 }
 
-// promptly is the longest time that a voter's answer may take for it to be offered leadership. As a leader it
-// would need as long to be confirmed, and has to be within ElectionTimeout.
+// promptly is the longest time that a voter's answer may take for it to be offered leadership, unless this leader is to go, or is
+// late itself. As a leader the voter would need as long to be confirmed, and has to be within ElectionTimeout.
 const promptly = ElectionTimeout / 2
 
 // lag is how long a replica takes to answer rounds. One round at a time is timed, from when it is first asked to

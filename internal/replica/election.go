@@ -24,8 +24,8 @@ const earlyStep = 20 * time.Millisecond
 var earlyAsks = [...]time.Duration{0, time.Millisecond, 5 * time.Millisecond}
 
 // election is our own election timer (P20). Raft draws its timeouts from a source that
-// nobody can seed, so it is ticked on leaders only; everybody else's silence is counted
-// here.
+// nobody can seed, so it is ticked on leaders only; on all other replicas the leader's silence is
+// counted here.
 type election struct {
 	rand      *rand.Rand
 	contact   time.Duration // the last sign of this term's leader, a vote that was given, or the term's beginning

@@ -45,7 +45,7 @@ func (g *leadership) quietUntil(due time.Duration) time.Duration {
 	return max(g.began+due-g.base, 1)
 }
 
-// QuietUntil returns when a leader's table is due to grant, by the owner's clock. It is zero if the
+// QuietUntil returns when a leader's table is due to grant, by this node's clock. It is zero if the
 // table may grant, or if this replica does not serve: only a leader knows table time (P27).
 func (r *Replica) QuietUntil() time.Duration {
 	if due := r.table.Settles(); due != 0 && r.Serving() {

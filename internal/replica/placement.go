@@ -121,7 +121,7 @@ func (pl *placing) miss(id uint64) bool {
 
 const (
 	// passOver is for how long a leader that leaves, or is late, passes over a voter to which it handed over in
-	// vain. It tries the others, and replaces voters if there are none.
+	// vain. It tries the others; if there are none, one that leaves waits, and one that is late replaces voters.
 	passOver = 3 * time.Second
 
 	// latePause is the pause between two voters that a late leader hands over to: what it says takes long.
@@ -269,8 +269,8 @@ func (r *Replica) AtRest() bool {
 }
 
 // Counted returns where the replicas live that some voter may count in an election: those
-// that vote now, as far as this one knows, and those that lost their votes a moment ago. Only a
-// leader knows when no voter counts these any more.
+// that vote now, as far as this one knows, and, if it serves, those that lost their votes a moment ago: only
+// a leader knows when no voter counts these any more.
 func (r *Replica) Counted() []Peer { return r.members.counted(r.Serving()) }
 
 func (r *Replica) progress() map[uint64]tracker.Progress {
@@ -528,7 +528,7 @@ func (r *Replica) Tired(now time.Duration) bool {
 func (r *Replica) late() bool { return r.leading.reads.late(r.now) }
 
 // handover moves leadership to the voter at node, which said in term that it would lead. Since it
-// was asked, its table may have proven to differ (P41).
+// was asked, its table may have proven to differ (P41). A leader that leaves, or is late, does not wait for what it says: see offer.
 func (r *Replica) handover(node, term uint64) {
 	g := &r.leading
 	if !r.Serving() || r.term != term || r.Joint() || g.bequest.heir != 0 {

@@ -118,7 +118,7 @@ type Replica struct {
 type Output struct {
 	Sends   []Send        // in this order
 	Events  []shard.Event // for the sessions' nodes; only from a serving leader
-	Answers []Answer      // to renewals
+	Answers []Answer      // to renewals; and unasked, of what is broken (P49)
 	Views   []View        // to queries
 	Led     []Led         // to observers of elections
 	States  []State       // to questions what is known of keys
@@ -286,8 +286,8 @@ func (r *Replica) Voters() []uint64 { return r.members.voters() }
 
 // Configuration returns the nodes that vote in the two halves of the shard's
 // configuration, as far as this replica has applied its log, and whether the log holds
-// a change of voters that it has not applied: then also which nodes vote after that. The second half
-// is empty unless the voters change. A node that this replica does not know is zero.
+// a change of voters that it has not applied. Coming are the nodes that vote once all of the log is
+// applied; nil if all is. The second half is empty unless the voters change. A node that this replica does not know is zero.
 func (r *Replica) Configuration() (incoming, outgoing, coming []uint64, unsettled bool) {
 	m := &r.members
 	entries, unsettled := r.unapplied()

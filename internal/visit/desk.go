@@ -55,7 +55,7 @@ const Patience = 3 * time.Second
 // attempts is how often a request is begun, at most.
 const attempts = 4
 
-// minSweep is how many guests a Desk keeps, and a guest its requests, before it looks which of them have come to their end.
+// minSweep is how many guests a Desk keeps before it looks which of them have gone.
 const minSweep = 64
 
 // New returns the Desk of a node. Without a node, each answer is ErrClosed.

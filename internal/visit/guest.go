@@ -13,7 +13,7 @@ import (
 // guest is a guest that this node carries, and what became of its requests here.
 type guest struct {
 	name string
-	bell *node.Bell // rings once session and err are set
+	bell *node.Bell // rings when session and err are set, and each time the guest has named all that it has
 
 	mu       sync.Mutex
 	begun    bool

@@ -87,8 +87,8 @@ func AppendArray(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(b, 0xdd), uint32(n))
 }
 
-// Reader reads the bytes that the Append functions write. After a failure every method
-// returns a zero value, and Err returns the first failure: so a caller may read a whole
+// Reader reads the bytes that the Append functions write. After a failure every method that
+// reads returns a zero value, and Err returns the first failure: so a caller may read a whole
 // message, and check Err once.
 type Reader struct {
 	buf  []byte
