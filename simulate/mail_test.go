@@ -213,7 +213,7 @@ func TestWrongMessages(t *testing.T) {
 		{"no such host", `no host "b"`, func(ctx context.Context) { simulate.Send(ctx, "b", "p", nil) }},
 		{"no port", `"" is not the name of a port`, func(ctx context.Context) { simulate.Send(ctx, "a", "", nil) }},
 		{"a zero byte", `"p\x00" is not the name of a port`, func(ctx context.Context) { simulate.Send(ctx, "a", "p\x00", nil) }},
-		{"too long", `a message of 2097152 bytes`, func(ctx context.Context) { simulate.Send(ctx, "a", "p", make([]byte, 2<<20)) }},
+		{"too long", `of 2097152 bytes`, func(ctx context.Context) { simulate.Send(ctx, "a", "p", make([]byte, 2<<20)) }},
 		{"no actor's context", `Send needs the context of an actor`, func(context.Context) { simulate.Send(context.Background(), "a", "p", nil) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
