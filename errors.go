@@ -185,6 +185,8 @@ func (e *WaitError) Error() string {
 func (e *WaitError) occupied() string {
 	does := "held"
 	switch {
+	case e.Holder == "" && e.Quiet > 0:
+		return "" // nobody knows yet
 	case e.Holder == "" && e.Queued && e.mode == client.Waits:
 		return "the latch is not open"
 	case e.Holder == "" && e.Queued && e.mode == client.Enters:

@@ -370,6 +370,12 @@ func TestWaitError(t *testing.T) {
 			text: `mesh: key "a" (shard 11): context canceled; the latch is not open; 1 ahead in the queue`,
 		},
 		{
+			name: "a latch in the quiet time",
+			ctx:  context.Background(), fail: context.DeadlineExceeded,
+			info: client.WaitInfo{Queued: true, Ahead: 1, Quorum: true, Quiet: time.Second, Mode: client.Waits},
+			text: `mesh: key "a" (shard 11): context deadline exceeded; 1 ahead in the queue; the shard grants nothing for another 1s`,
+		},
+		{
 			name: "a barrier is not full",
 			ctx:  context.Background(), fail: context.Canceled, info: client.WaitInfo{Queued: true, Ahead: 1, Quorum: true, Mode: client.Enters},
 			text: `mesh: key "a" (shard 11): context canceled; not all members have come to the barrier; 1 ahead in the queue`,

@@ -353,8 +353,8 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 // found a second mesh with them. The next change waits until the new node has joined, and the votes of the old one have
 // moved. Until then the change may be taken back by another call, for example to remove a misspelt entry. A list of three or fewer
 // grows before it drops an entry. To replace one there takes two changes, which ChangeCore makes one after the other: it waits for the
-// new node before it removes the old one, or removes the old one first if no node of the core is connected with it. If it fails halfway,
-// call it again.
+// new node before it removes the old one; or, in a list of three, removes the old one first if no node of the core is connected with it. If it
+// fails halfway, call it again.
 //
 // A node of the core that was cut off or ends meanwhile takes the next list when it is back. End the process whose entry was
 // removed before the list changes again.

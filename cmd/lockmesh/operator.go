@@ -404,7 +404,7 @@ func (f *operatorFlags) change(ctx context.Context, c console, add, remove strin
 	}
 	if add != "" && remove != "" {
 		if s, err := f.status(ctx); err == nil && s.Core != nil && len(s.Core.Seats) <= 3 {
-			fmt.Fprintf(c.err, "%s: a list of three entries or fewer changes in two steps: the entry is added first, unless the node to be removed has ended\n", f.Name())
+			fmt.Fprintf(c.err, "%s: a list of three entries or fewer changes in two steps: the entry is added first, or, of three entries, that of a node that is gone is removed first\n", f.Name())
 		}
 	}
 	s, err := f.ask(ctx, f.addr, operator.Question{Verb: operator.Change, Add: add, Remove: remove, Wait: f.timeout}, f.timeout+5*time.Second)
