@@ -37,6 +37,7 @@ type Drill struct {
 	many   multitude
 	admin  *operator
 	cloud  *oracle  // nil: nodes have none
+	zones  int      // of nodes, beside the first; zero: they have none
 	seeds  []string // the founders' addresses
 	closed bool     // who is no founder opens no port
 	shards int
@@ -51,7 +52,8 @@ const usual = 7
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
 // The sizes are hosts, and how many of them are the core; shards, and their replicas (1, 3 or 5); lockers and guests on each
-// host, keys of each kind, and whether clients open a port; whether nodes have an oracle that knows which processes have ended; how often an operator changes the list and MaxTTL; what guests do most
+// host, keys of each kind, and whether clients open a port; whether nodes have an oracle that knows which processes have ended, and zones,
+// which differ from one process of a host to the next; how often an operator changes the list and MaxTTL; what guests do most
 // and how fast; how often each host makes errands, short sessions for a key that nobody else wants; whether hundreds to thousands
 // of callers come at once; the seconds that the storm lasts; and how many faults and calls there must be at least (a storm with
 // fewer is prolonged). A drill's guests are actors that use what lockers do not; those who play the guests of package lockhttp are its
@@ -95,6 +97,7 @@ func New(w *simulate.World) *Drill {
 		d.Lockers.Each, d.guests.each, d.guests.errands = 1, min(d.guests.each, 1), min(d.guests.errands, 1)
 	}
 	d.faults = int(w.Pick("faults", 0, 5))
+	d.zones = int(max(w.Pick("zones", 0, 8)-5, 0))
 	if w.Pick("oracle", 0, 3) == 3 {
 		d.cloud = newOracle(w)
 	}
@@ -152,6 +155,9 @@ func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 	}
 	if d.cloud != nil {
 		opts = append(opts, mesh.WithDeathOracle(d.cloud.ended))
+	}
+	if d.zones > 0 {
+		opts = append(opts, mesh.WithZone(fmt.Sprint("zone ", (int(host[0])+d.world.Host(host).Incarnation())%(d.zones+1))))
 	}
 	n, err := mesh.JoinContext(patience, seeds, opts...)
 	if err != nil {
