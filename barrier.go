@@ -70,8 +70,8 @@ func (p *Passage) of() *Lock {
 // Token returns the fencing token of the passage. Those of a later round are larger.
 func (p *Passage) Token() uint64 { return p.of().Token() }
 
-// Context returns a context that ends before the passage can lapse: with the cause ErrLost when the lease is lost, else at
-// Leave. See [Lock.Context].
+// Context returns a context that ends before the passage can lapse: with the cause ErrLost when the lease is lost, ErrBroken when an
+// operator has broken the passage ([Node.Break]), else at Leave or the session's Close. See [Lock.Context].
 func (p *Passage) Context() context.Context { return p.of().Context() }
 
 // Lost returns a channel that is closed when the lease ends before Leave, or an operator breaks the passage ([Node.Break]): then the others may be

@@ -363,7 +363,7 @@ func ExampleNode_ChangeCore() {
 }
 
 // An operator who has stopped all processes of a fleet need not wait for leases that nobody believes in any more.
-// A mesh on loopback is not quiet, so there is nothing to end.
+// A new mesh on loopback without clients or a state directory of an earlier one is not quiet, so there is nothing to end.
 func ExampleNode_EndQuiet() {
 	node, err := mesh.Solo(mesh.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {

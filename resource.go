@@ -446,7 +446,7 @@ func (u *Use) User() string {
 func (u *Use) Token() uint64 { return u.of().Token() }
 
 // Context returns a context that ends before the use can lapse: with the cause ErrLost when the lease is lost, else at
-// Release. See [Lock.Context].
+// Release or the session's Close. See [Lock.Context].
 func (u *Use) Context() context.Context { return u.of().Context() }
 
 // Lost returns a channel that is closed when the lease ends before Release. Then this handle has ended; a durable use goes on without it.
