@@ -12,11 +12,20 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// five starts a core of five in a world, and returns its nodes by host when all serve.
+// five is coreOf five.
 func five(t *testing.T, w *simulate.World, opts ...mesh.Option) map[string]*mesh.Node {
 	t.Helper()
+	return coreOf(t, w, 5, opts...)
+}
+
+// coreOf starts a core of so many hosts, h1 and so on, in a world, and returns its nodes by host when all serve.
+func coreOf(t *testing.T, w *simulate.World, n int, opts ...mesh.Option) map[string]*mesh.Node {
+	t.Helper()
 	nodes := make(map[string]*mesh.Node)
-	hosts := []string{"h1", "h2", "h3", "h4", "h5"}
+	var hosts []string
+	for i := range n {
+		hosts = append(hosts, fmt.Sprint("h", i+1))
+	}
 	for _, host := range hosts {
 		w.Host(host).Go("start", func(ctx context.Context) {
 			n, err := mesh.StartContext(ctx, hosts, append(opts, mesh.WithName(host))...)

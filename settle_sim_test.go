@@ -1,8 +1,6 @@
 package mesh_test
 
 import (
-	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -16,34 +14,13 @@ import (
 func TestALeaderOfLongAgoSettlesNothing(t *testing.T) {
 	w := simulate.New(simulate.Options{Seed: 3})
 	defer w.Close()
-	hosts := []string{"h1", "h2", "h3", "h4", "h5", "h6"}
-	nodes := make(map[string]*mesh.Node)
-	for _, host := range hosts {
-		w.Host(host).Go("start", func(ctx context.Context) {
-			n, err := mesh.StartContext(ctx, hosts, mesh.WithName(host), mesh.WithShards(1), mesh.WithReplicas(5))
-			if err != nil {
-				w.Fail(err)
-				return
-			}
-			nodes[host] = n
-		})
-	}
-	until := func(what string, d time.Duration, cond func() bool) {
-		t.Helper()
-		if err := w.RunUntil(cond, d); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
+	nodes := coreOf(t, w, 6, mesh.WithShards(1), mesh.WithReplicas(5))
 	pass := func(d time.Duration) {
 		t.Helper()
 		if err := w.Run(d); err != nil {
 			t.Fatal(err)
 		}
 	}
-	whole := func() bool {
-		return len(nodes) == len(hosts) && !slices.ContainsFunc(hosts, func(h string) bool { return !nodes[h].Health().FullyReplicated })
-	}
-	until("not whole", time.Minute, func() bool { return whole() && nodes["h1"].Health().QuietUntil.IsZero() })
 	leader := w.Serving(0)[0]
 
 	w.Host(leader).Pause()
@@ -57,5 +34,15 @@ func TestALeaderOfLongAgoSettlesNothing(t *testing.T) {
 	w.Host(leader).Resume()
 	pass(3 * time.Second) // it is to have it again, and acts once it has reached its own entry (C6)
 	stop()
-	until("not all vote that are to", 20*time.Second, whole)
+	whole := func() bool {
+		for _, n := range nodes {
+			if !n.Health().FullyReplicated {
+				return false
+			}
+		}
+		return true
+	}
+	if err := w.RunUntil(whole, 20*time.Second); err != nil {
+		t.Fatalf("not all vote that are to: %v", err)
+	}
 }

@@ -263,9 +263,6 @@ func heap() int64 {
 
 // What has ended is remembered in bounds, and so are uses that are pulled again and again.
 func TestMemoryIsBounded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures the heap for long, and nothing in it could race: .ci/run's race step need not repeat it")
-	}
 	f := newFleet(t, 1)
 	f.expect(0, "POST", "/lock", to("ann", "pull"), "200 running")
 	f.expect(0, "POST", "/unlock", to("ann", "pull"), "200 done")

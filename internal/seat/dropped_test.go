@@ -98,3 +98,16 @@ func TestTheDroppedKnowOfLongerLeases(t *testing.T) {
 	equal(t, 10*time.Second, w.table().Params.MaxTTL)
 	equal(t, quietFor(long), w.table().Shards[0].Quiet)
 }
+
+// Promise: C5: a change of MaxTTL waits for a node that the list has dropped, until that votes in no shard. Whoever asked for it is told so.
+func TestAChangeOfMaxTTLWaitsForTheDropped(t *testing.T) {
+	w := founded(t, 3)
+	w.run(2 * time.Second)
+	m := w.procs[w.list[0]].m
+	table := *m.acceptor.Table()
+	holds(t, m.allAware(&table), m.unaware(&table))
+	table.Dropped = 99
+	holds(t, !m.allAware(&table), "the dropped node may know nothing of it")
+	why := m.raiseWaits(&table)
+	holds(t, strings.Contains(why, "node "+table.Dropped.String()+", which the list has dropped"), why)
+}
