@@ -74,6 +74,43 @@ func TestEndQuiet(t *testing.T) {
 	}
 }
 
+// Promise: C5: where the operator's word is false, and a holder that was cut off is left, the simulator says that two hold the key.
+func TestAFalseWordIsSeen(t *testing.T) {
+	s := newStarts(t)
+	long := []mesh.Option{mesh.WithLeaseTTL(time.Minute), mesh.WithMaxTTL(time.Minute)}
+	core := []string{"a", "b", "c"}
+	for _, host := range append(core, "d", "e") {
+		s.start(host, long...)
+	}
+	s.run(4 * time.Second)
+	end := func(ctx context.Context, n *mesh.Node) error { return n.EndQuiet(ctx) }
+	take := func(ctx context.Context, n *mesh.Node) error { _, err := n.Lock(ctx, "k"); return err }
+	s.call("e", time.Minute, end)
+	holds := s.call("d", time.Minute, take)
+	s.run(4 * time.Second)
+	if holds.err != nil || holds.at < 0 {
+		t.Fatalf("d: %v", holds.err)
+	}
+	s.Net.Isolate("d")
+	for _, host := range core {
+		s.Host(host).Crash()
+	}
+	for _, host := range core {
+		s.Host(host).Restart()
+		s.start(host, long...)
+	}
+	s.run(10 * time.Second)
+	ended := s.call("e", time.Minute, end)
+	s.run(3 * time.Second)
+	if ended.err != nil || ended.at < 0 {
+		t.Fatalf("the word: %v", ended.err)
+	}
+	s.Host("e").Go("second", func(ctx context.Context) { _ = take(ctx, s.nodes["e"]) })
+	if err := s.Run(10 * time.Second); err == nil || !strings.Contains(err.Error(), "G1 exclusion") {
+		t.Errorf("two believe in k, and the world says: %v", err)
+	}
+}
+
 // Promise: C1: a client lists all nodes of the mesh, however many pages that takes, and whatever is lost; and says so if the
 // core does not answer.
 func TestListMembers(t *testing.T) {

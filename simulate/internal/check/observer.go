@@ -21,6 +21,7 @@ type Observer struct {
 	founded  []uint64                       // the meshes in which a node had a seat, in their order
 	lists    map[uint64][]string            // by mesh: the entries of its core when the first node had a seat
 	voids    map[transport.ID]time.Duration // when a node's mesh gave way to an earlier one: what it held is lost (C10)
+	calm     map[ShardName]bool             // whose quiet time an operator has ended; looked up, never ranged over
 	queue    fifo
 	leaders  leaders
 	state    state
@@ -38,6 +39,7 @@ func newObserver(h *History) Observer {
 		meshes:   make(map[transport.ID]uint64),
 		lists:    make(map[uint64][]string),
 		voids:    make(map[transport.ID]time.Duration),
+		calm:     make(map[ShardName]bool),
 		queue:    fifo{h: h, world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue), dropped: make(map[ownerName]int), tokens: make(map[tokenName]span), broken: make(map[tokenName]time.Duration), lives: make(map[int]ShardName)},
 		leaders:  leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[ShardName]leader)},
 		state:    state{world: w, recent: make(map[ShardName]*digests), astray: make(map[tableName]bool)},
@@ -69,6 +71,7 @@ func (o *Observer) Observe(at env.At, fact any) {
 		o.queue.decided(name, at.Node, f)
 	case env.Stepped:
 		o.state.stepped(name, at.Node, f)
+		o.appeased(name, at.Node, f)
 	case env.Applied:
 		o.state.applied(name, at.Node, f)
 	case env.Became:
