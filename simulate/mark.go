@@ -36,7 +36,8 @@ var (
 	silenceLogged    = newMark("a session's silence is logged")
 	heardLogged      = newMark("a silent session is heard again, through the log")
 	settled          = newMark("a young table begins to grant")
-	resumedHold      = newMark("a report gives a hold back") // C8
+	appeased         = newMark("an operator's word ends the quiet time of a shard") // C5
+	resumedHold      = newMark("a report gives a hold back")                        // C8
 	keptToken        = newMark("a lock is unlocked that an earlier generation of its shard granted")
 	lateReport       = newMark("a report comes when its table grants already")
 

@@ -274,8 +274,11 @@ func (k *marks) command(h *Host, name check.ShardName, x *situation, s env.Stepp
 			x.silent++
 		}
 		k.meet(h, silenceLogged)
-	case shard.Settle, shard.Calm:
+	case shard.Settle:
 		k.meet(h, settled)
+	case shard.Calm:
+		k.meet(h, settled)
+		k.meet(h, appeased)
 	}
 }
 

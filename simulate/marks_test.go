@@ -91,6 +91,7 @@ func TestMarksOfTables(t *testing.T) {
 		{"silence", []shard.Command{lock(ann, 1), shard.Silent{Session: ann, For: 1}}, []mark{silenceLogged}},
 		{"silence that ends", []shard.Command{lock(ann, 1), shard.Silent{Session: ann, For: 1}, shard.Silent{Session: ann}}, []mark{silenceLogged, heardLogged}},
 		{"a settle", []shard.Command{shard.Settle{}}, []mark{settled}},
+		{"an operator's word", []shard.Command{shard.Calm{}}, []mark{settled, appeased}},
 		{"a report too late", []shard.Command{report(ann, 1, 7)}, []mark{lateReport}},
 	} {
 		w := New(Options{})

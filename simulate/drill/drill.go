@@ -36,10 +36,11 @@ type Drill struct {
 	guests guests
 	many   multitude
 	admin  *operator
-	cloud  *oracle  // nil: nodes have none
-	zones  int      // of nodes, beside the first; zero: they have none
-	seeds  []string // the founders' addresses
-	closed bool     // who is no founder opens no port
+	cloud  *oracle   // nil: nodes have none
+	lookup *registry // of clients; nil: they have seeds
+	zones  int       // of nodes, beside the first; zero: they have none
+	seeds  []string  // the founders' addresses
+	closed bool      // who is no founder opens no port
 	shards int
 	copies int // WithReplicas
 	storm  time.Duration
@@ -52,8 +53,9 @@ const usual = 7
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
 // The sizes are hosts, and how many of them are the core; shards, and their replicas (1, 3 or 5); lockers and guests on each
-// host, keys of each kind, and whether clients open a port; whether nodes have an oracle that knows which processes have ended, and zones,
-// which differ from one process of a host to the next; how often an operator changes the list and MaxTTL; what guests do most
+// host, keys of each kind, and whether clients open a port, and look for the core in a registry; whether nodes have an oracle that knows which processes have ended, and zones,
+// which differ from one process of a host to the next; how often an operator changes the list and MaxTTL, declares a node dead, and
+// starts the fleet anew; what guests do most
 // and how fast; how often each host makes errands, short sessions for a key that nobody else wants; whether hundreds to thousands
 // of callers come at once; the seconds that the storm lasts; and how many faults and calls there must be at least (a storm with
 // fewer is prolonged). A drill's guests are actors that use what lockers do not; those who play the guests of package lockhttp are its
@@ -101,6 +103,9 @@ func New(w *simulate.World) *Drill {
 	if w.Pick("oracle", 0, 3) == 3 {
 		d.cloud = newOracle(w)
 	}
+	if w.Pick("discovery", 0, 3) == 3 {
+		d.lookup = newRegistry(w, d)
+	}
 	w.Pick("core", 0, 1) // by Lockers.Run, later: all that there is to set is known from now on
 	return d
 }
@@ -141,16 +146,45 @@ func mayCrashAll(time.Duration) bool { return true }
 func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 	patience, cancel := simulate.WithTimeout(ctx, time.Hour)
 	defer cancel()
-	seeds := d.admin.seedsOf(host)
-	opts := []mesh.Option{
-		mesh.WithName(host), mesh.WithShards(d.shards), mesh.WithReplicas(d.copies), mesh.WithLeaseTTL(ttl), mesh.WithMaxTTL(ttl), mesh.WithLogger(simulate.Logger(ctx)),
+	if err := d.admin.lets(ctx, host); err != nil {
+		return nil, err
 	}
-	if d.admin.works {
+	seeds, opts := d.choose(host)
+	n, err := mesh.JoinContext(patience, seeds, append(opts, mesh.WithLogger(simulate.Logger(ctx)))...)
+	if err != nil {
+		return nil, err
+	}
+	if d.cloud != nil {
+		d.cloud.started(n, d.world.Host(host))
+	}
+	d.admin.posts[host] = post{n, d.world.Host(host).Incarnation()}
+	if err := d.admin.warms(ctx); err != nil {
+		return nil, err
+	}
+	d.guests.arrive(ctx, d.Lockers, n)
+	d.many.arrive(ctx, d.Lockers, n)
+	return simulate.AsNode(n), nil
+}
+
+// choose returns what the next process of a host joins with.
+func (d *Drill) choose(host string) (seeds []string, opts []mesh.Option) {
+	seeds = d.admin.seedsOf(host)
+	opts = []mesh.Option{mesh.WithName(host), mesh.WithShards(d.shards), mesh.WithReplicas(d.copies), mesh.WithLeaseTTL(ttl), mesh.WithMaxTTL(ttl)}
+	server := slices.Contains(seeds, host+port)
+	if d.admin.keeps {
 		opts = append(opts, mesh.WithStateDir("/var/lib/"+host))
 	}
-	if d.closed && !slices.Contains(seeds, host+port) {
+	looks := d.lookup != nil && !server
+	if looks {
+		seeds = nil
+		opts = append(opts, mesh.WithDiscovery(d.lookup.find))
+	}
+	switch {
+	case d.closed && !server:
 		opts = append(opts, mesh.WithClientOnly())
-	} else {
+	case looks:
+		opts = append(opts, mesh.WithBind(port))
+	default:
 		opts = append(opts, mesh.WithBind(port), mesh.WithFound())
 	}
 	if d.cloud != nil {
@@ -159,15 +193,5 @@ func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 	if d.zones > 0 {
 		opts = append(opts, mesh.WithZone(fmt.Sprint("zone ", (int(host[0])+d.world.Host(host).Incarnation())%(d.zones+1))))
 	}
-	n, err := mesh.JoinContext(patience, seeds, opts...)
-	if err != nil {
-		return nil, err
-	}
-	if d.cloud != nil {
-		d.cloud.started(n, d.world.Host(host))
-	}
-	d.admin.posts[host] = post{n, d.world.Host(host).Incarnation()}
-	d.guests.arrive(ctx, d.Lockers, n)
-	d.many.arrive(ctx, d.Lockers, n)
-	return simulate.AsNode(n), nil
+	return seeds, opts
 }

@@ -17,22 +17,28 @@ import (
 // an operator has to: it starts the process at a new entry with the next list, ends the one whose entry went, and
 // gives all others the next list for their next start. All processes keep state directories then.
 //
-// It never ends a quiet time and declares nobody dead: in a storm nobody can know that either is true.
+// It gives its word, too, and that is true: it declares nodes dead that it has ended (C6), and ends the quiet time after it has ended all
+// processes (C5). See word.go.
 type operator struct {
 	drill *Drill
 	lists int                 // changes of the list that it makes
 	ttls  int                 // changes of MaxTTL
+	dead  int                 // nodes that it declares dead
+	colds int                 // times that it starts the fleet anew
 	pause time.Duration       // between two of them, at most
 	list  []string            // that is in force, by what it was told
 	seeds map[string][]string // of a host's next process, if it is another list
 
 	started map[string][]string // with which a host's process was started
 	posts   map[string]post
-	works   bool // it changes something
-	busy    bool // a change was begun, and is not done
-	asks    int  // calls that nodes have not answered
-	left    int  // steps after the one under way
-	over    bool // it begins nothing more
+	works   bool   // it does something
+	keeps   bool   // it changes something: all processes keep state directories
+	busy    bool   // a job was begun, and is not done
+	asks    int    // calls that nodes have not answered
+	left    int    // steps after the one under way
+	over    bool   // it begins nothing more
+	away    string // the host whose node it declares dead, whose next process does not join yet
+	cold    bool   // it starts the fleet anew, whose callers ask for nothing yet
 }
 
 // post is the node of a host, in one of its incarnations.
@@ -44,12 +50,15 @@ type post struct {
 // highest is the longest MaxTTL that an operator sets.
 const highest = 2 * ttl
 
-// newOperator draws how much it changes: the list in a third of the worlds, and MaxTTL in a quarter.
+// newOperator draws how much it does: it changes the list in a third of the worlds, and MaxTTL in a quarter; it declares nodes dead in
+// another quarter, and starts the fleet anew in a ninth.
 func newOperator(w *simulate.World, d *Drill) *operator {
 	o := &operator{
 		drill: d,
 		lists: int(max(w.Pick("list-changes", 0, 8)-5, 0)),
 		ttls:  int(max(w.Pick("ttl-changes", 0, 8)-6, 0)),
+		dead:  int(max(w.Pick("declarations", 0, 8)-6, 0)),
+		colds: int(max(w.Pick("cold-starts", 0, 8)-7, 0)),
 		pause: time.Duration(w.Pick("operator-pause-ms", 100, 8000)) * time.Millisecond,
 		list:  d.seeds,
 		seeds: make(map[string][]string),
@@ -57,7 +66,8 @@ func newOperator(w *simulate.World, d *Drill) *operator {
 
 		started: make(map[string][]string),
 	}
-	o.works = o.lists+o.ttls > 0
+	o.keeps = o.lists+o.ttls > 0
+	o.works = o.keeps || o.dead+o.colds > 0
 	return o
 }
 
@@ -87,19 +97,23 @@ func (o *operator) begin(w *simulate.World) {
 	}
 	chance := rand.New(rand.NewPCG(w.Rand().Uint64(), math.MaxUint64-1))
 	w.Go("operator", func(ctx context.Context) {
-		for o.lists+o.ttls > 0 && simulate.Sleep(ctx, upTo(chance, o.pause)) == nil && !o.over {
-			o.busy = true
-			if chance.IntN(o.lists+o.ttls) < o.lists {
-				o.lists--
-				o.changeList(ctx, chance)
-			} else {
-				o.ttls--
-				o.changeMaxTTL(ctx, chance)
+		jobs := slices.Concat(
+			slices.Repeat([]job{(*operator).changeList}, o.lists), slices.Repeat([]job{(*operator).changeMaxTTL}, o.ttls),
+			slices.Repeat([]job{(*operator).declareDead}, o.dead), slices.Repeat([]job{(*operator).startAnew}, o.colds),
+		)
+		for _, i := range chance.Perm(len(jobs)) {
+			if simulate.Sleep(ctx, upTo(chance, o.pause)) != nil || o.over {
+				return
 			}
+			o.busy = true
+			jobs[i](o, ctx, chance)
 			o.busy = false
 		}
 	})
 }
+
+// job is one thing that an operator does.
+type job func(o *operator, ctx context.Context, chance *rand.Rand)
 
 // changeList adds an entry, removes one, or replaces one.
 func (o *operator) changeList(ctx context.Context, chance *rand.Rand) {

@@ -85,6 +85,11 @@ func (v *visitor) hears(w *simulate.World, asked, lease time.Duration) {
 	}
 }
 
+// believe reports whether a visitor believes in a lock.
+func (g *guests) believe(now time.Duration) bool {
+	return slices.ContainsFunc(g.visitors, func(v *visitor) bool { return len(v.holds) > 0 && now < v.until })
+}
+
 // visited is what a visitor asks for.
 func visited(key string) client.Request { return client.Request{Key: key, Tag: "lock"} }
 
