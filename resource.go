@@ -533,7 +533,8 @@ func User(name string) ResourceOption {
 // Durable makes the uses of pulls outlive their session. While the session lasts, such a use ends when the last handle of its [User] in that
 // session is released ([Use.Release]), also if that handle is of a pull without Durable. After the session, [Resource.Release] for that user
 // ends it; and so does the release of the user's last handle in another session, if that session's last pull for the user came later. The
-// handles, with their contexts, end with the session. A use that has outlived its session does not outlive the core of the mesh.
+// handles, with their contexts, end with the session. A use that has outlived its session does not outlive the core of the mesh, nor all replicas
+// of the resource's shard ([WithReplicas]) if these end at once.
 func Durable() ResourceOption {
 	return func(o *resourceOptions) error { o.durable = true; return nil }
 }

@@ -230,6 +230,39 @@ func TestDurableUsesOutliveTheirShard(t *testing.T) {
 	}
 }
 
+// Promise: P39: a pull whose caller gives up ends nothing: a durable use of the same user stays, which has outlived an earlier session.
+func TestWhoGivesUpEndsNoDurableUse(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 1}, 5*time.Second, 3)
+	failed := 0
+	for i := range 40 {
+		key := fmt.Sprint("image", i)
+		w.at("a", func(ctx context.Context, n *mesh.Node) {
+			pull := func(limited context.Context) error {
+				s, err := n.NewSession(ctx)
+				w.check(err)
+				_, failure := s.Resource(key, mesh.User("team"), mesh.Durable()).Pull(limited, doNothing)
+				w.check(simulate.Sleep(ctx, time.Second))
+				w.check(s.Close(ctx))
+				return failure
+			}
+			w.check(pull(ctx))
+			short, cancel := simulate.WithTimeout(ctx, time.Duration(i)*50*time.Microsecond)
+			defer cancel()
+			if pull(short) != nil {
+				failed++
+			}
+		})
+		w.at("b", func(ctx context.Context, n *mesh.Node) {
+			if _, err := n.Resource(key).Delete(ctx, doNothing); !errors.Is(err, mesh.ErrInUse) {
+				t.Errorf("after %d: deleted under a durable use: %v", i, err)
+			}
+		})
+	}
+	if failed == 0 || failed == 40 {
+		t.Errorf("%d of 40 have given up", failed)
+	}
+}
+
 // Promise: a caller that gives up leaves no use behind, wherever its pull is.
 func TestWhoGivesUpUsesNothing(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 1}, 5*time.Second, 3)

@@ -53,8 +53,8 @@ func commands() []Command {
 		Begin{Call: least, Key: "k", Operation: Operation{User: "u"}}, Begin{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Operation: long},
 		Begin{Call: least, Key: "k", Operation: Operation{Op: Delete, Alone: true}}, Begin{Call: least, Key: "k", Operation: Operation{Op: Update}},
 		End{Call: least, Key: "k"}, End{Call: most, Key: text(MaxKey), Token: 1<<64 - 1, Failed: true},
-		Drop{Call: least, Key: "k", User: "u"}, Drop{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), User: text(MaxName), Stamp: 1<<64 - 1, Lone: 1<<64 - 1, Lost: most.Acked[:MaxLost]},
-		Remember{Call: least, Key: "k", User: "u", Stamp: 1}, Remember{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), User: text(MaxName), Stamp: maxKnown},
+		Drop{Call: least, Key: "k", User: "u"}, Drop{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), User: text(MaxName), Stamp: 1<<64 - 1, Lone: 1<<64 - 1, Vain: 1<<64 - 1, Lost: most.Acked[:MaxLost]},
+		Remember{Call: least, Key: "k", User: "u", Stamp: 1}, Remember{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), User: text(MaxName), Stamp: maxKnown, Several: true},
 		Begin{Call: least, Key: "k", Operation: Operation{Op: Run}}, Begin{Call: most, Key: "k", Operation: Operation{Op: Run, Retention: MaxDuration, Attempts: 1<<64 - 1}},
 		Report{Call: least, Key: "k", Kind: Once, Weight: 1, Capacity: 1, Operation: Operation{Op: Run, Attempts: 7}},
 		Recall{Call: least, Key: "k", Kind: Once, Capacity: 1, Remains: 1}, Recall{Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Kind: Latch, Capacity: MaxMembers, Remains: MaxDuration},
@@ -127,13 +127,13 @@ func TestMalformedCommands(t *testing.T) {
 	uses := fields{wireReport, 1, 1, 1, 0, fields{}, 5, "n", "k", 2, 1, 1, []byte{}, with(earlier, 1, true), operation}
 	begin := fields{wireBegin, 1, 1, 1, 0, fields{}, 5, "n", "k", operation}
 	ends := fields{wireEnd, 1, 1, 1, 0, fields{}, "k", 7, false}
-	remember := fields{wireRemember, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7}
+	remember := fields{wireRemember, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7, true}
 	once := fields{3, "", "", false, false, 5, 2}
 	runs := fields{wireReport, 1, 1, 1, 0, fields{}, 5, "n", "k", 4, 1, 1, []byte{}, earlier, once}
 	recall := fields{wireRecall, 1, 1, 1, 0, fields{}, 5, "n", "k", 4, 1, 7}
 	arrive := fields{wireArrive, 1, 1, 1, 0, fields{}, 5, "n", "k", 3, "w", 7}
 	waits := fields{wireAcquire, 1, 1, 1, 0, fields{}, 5, "n", "k", 5, 1, 3, false, []byte{}}
-	drop := fields{wireDrop, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7, 8, fields{2}}
+	drop := fields{wireDrop, 1, 1, 1, 0, fields{}, 5, "n", "k", "u", 7, 8, 9, fields{2}}
 	resize := fields{wireResize, 1, 1, 1, 0, fields{}, 5, "n", "k", 3, 5}
 	breaks := fields{wireBreak, 1, 1, 1, 0, fields{}, 5, "n", "k", 7, "w"}
 	frees := fields{wireFree, "k", 7, 1}

@@ -196,6 +196,9 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	step(proclaim("kim", 2, step(campaign("kim", 1, "first")), 5, "second"))
 	step(inner(read("ned", 7, "k"), 9, 10))
 	table.settles = 11 * time.Second
+	many := remembers("fay", 9, "gus", 1)
+	many.Several = true
+	table.Step(many, nil)
 	step(waited("fay", 1, "k", 1))
 
 	was, is := fields{make(map[string]bool)}, fields{make(map[string]bool)}

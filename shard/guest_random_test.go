@@ -104,7 +104,7 @@ func randomGuests(t *testing.T, seed uint64) {
 			return Claim{c, pick("k", "l", "r", "s"), pick("x", "y", "z")}
 		case 10:
 			if r.IntN(2) == 0 {
-				return Drop{Call: c, TTL: ttl, Name: "n", Key: "r", User: pick("u", "v"), Stamp: token(), Lone: token()}
+				return Drop{Call: c, TTL: ttl, Name: "n", Key: "r", User: pick("u", "v"), Stamp: token(), Lone: token(), Vain: token()}
 			}
 			return Expire{id, thisTerm}
 		case 11:
@@ -130,7 +130,7 @@ func randomGuests(t *testing.T, seed uint64) {
 			if k := table.Walks(); k != "" {
 				return Walk{k, thisTerm}
 			}
-			return Remember{c, ttl, "n", "r", pick("u", "v"), 1 + token()}
+			return Remember{c, ttl, "n", "r", pick("u", "v"), 1 + token(), r.IntN(2) == 0}
 		}
 	}
 	var cut *Cut

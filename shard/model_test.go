@@ -46,6 +46,7 @@ type usage struct {
 	user    string
 	session SessionID
 	durable bool
+	several bool // stands for those of several sessions
 	stamp   uint64
 }
 
@@ -291,13 +292,17 @@ func (m *model) inUse(c Call, r *thing) Event {
 
 // stamp makes a session use a resource, or confirms that it does.
 func (m *model) stamp(r *thing, id SessionID, o *Operation, stamp uint64) {
-	u := usage{o.User, id, o.Durable, stamp}
+	m.use(r, usage{o.User, id, o.Durable, false, stamp})
+}
+
+func (m *model) use(r *thing, u usage) {
 	for _, old := range r.uses {
-		if old.user == o.User && old.session == id {
+		if old.user == u.user && old.session == u.session {
+			u.several = u.several || old.several || u.session == SessionID{} && old.stamp != u.stamp
 			u.durable, u.stamp = u.durable || old.durable, max(u.stamp, old.stamp)
 		}
 	}
-	r.uses = slices.DeleteFunc(r.uses, func(o usage) bool { return o.user == u.user && o.session == id })
+	r.uses = slices.DeleteFunc(r.uses, func(o usage) bool { return o.user == u.user && o.session == u.session })
 	r.uses = append(r.uses, u)
 	slices.SortFunc(r.uses, byStamp)
 }
@@ -316,7 +321,7 @@ func (m *model) lapse(id SessionID) {
 		slices.SortFunc(own, byStamp)
 		for _, u := range own {
 			if u.durable {
-				m.stamp(r, SessionID{}, &Operation{User: u.user, Durable: true}, u.stamp)
+				m.use(r, usage{u.user, SessionID{}, true, false, u.stamp})
 			}
 		}
 	}
@@ -532,7 +537,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		if r := m.thing(c.Key); r != nil {
 			r.uses = slices.DeleteFunc(r.uses, func(u usage) bool {
 				lost := u.session.Node == c.Session.Node && slices.Contains(c.Lost, u.session.Number)
-				return u.user == c.User && (u.session == c.Session && u.stamp <= c.Stamp || u.session == SessionID{} && u.stamp <= c.Lone || lost)
+				return u.user == c.User && (u.session == c.Session && u.stamp <= c.Stamp || u.session == SessionID{} && (u.stamp <= c.Lone || u.stamp == c.Vain && !u.several) || lost)
 			})
 		}
 		return append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
@@ -659,7 +664,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		k, capacity := m.kind(c.Key)
 		switch {
 		case m.settles != 0 && (capacity == 0 || k == Resource):
-			m.stamp(m.remembered(c.Key, Resource, 1), SessionID{}, &Operation{User: c.User, Durable: true}, c.Stamp)
+			m.use(m.remembered(c.Key, Resource, 1), usage{c.User, SessionID{}, true, c.Several, c.Stamp})
 			return append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
 		case m.settles != 0:
 			if refused.Reason, refused.Quiet = Capacity, m.quiet(); len(m.holders(c.Key)) > 0 {
@@ -1143,7 +1148,7 @@ func (t *Table) dump() string {
 		if e.resource != nil {
 			r := thing{done: e.done, failures: e.failures, names: e.names, last: e.last, keep: e.keep}
 			for u := e.uses.first(); u != nil; u = u.place.next() {
-				r.uses = append(r.uses, usage{u.user, u.useID.session, u.durable, u.stamp})
+				r.uses = append(r.uses, usage{u.user, u.useID.session, u.durable, u.several, u.stamp})
 			}
 			r.write(&b)
 		}
@@ -1267,6 +1272,16 @@ func (s *script) make(t *Table) Command {
 }
 
 // operate makes up a command about a resource.
+// loneStamp returns the stamp of a user's use that has outlived its session; zero: there is none.
+func (s *script) loneStamp(t *Table, key, user string) uint64 {
+	if e := t.keys[key]; e != nil && e.resource != nil {
+		if u := e.by[useID{user: user}]; u != nil {
+			return u.stamp
+		}
+	}
+	return 0
+}
+
 func (s *script) operate(t *Table, c Call, who string) Command {
 	r := s.rand
 	key, token := s.held(t, who)
@@ -1278,10 +1293,15 @@ func (s *script) operate(t *Table, c Call, who string) Command {
 		}
 		return m
 	case 8:
-		return Remember{Call: c, TTL: ttl, Name: who, Key: pick(r, "x", "x", "y", "a"), User: pick(r, who, "ann"), Stamp: 1 + r.Uint64N(100)}
+		m := Remember{Call: c, TTL: ttl, Name: who, Key: pick(r, "x", "x", "y", "a"), User: pick(r, who, "ann"), Stamp: 1 + r.Uint64N(100)}
+		m.Several = m.Stamp%4 == 0
+		return m
 	case 0:
 		d := Drop{Call: c, TTL: ttl, Name: who, Key: pick(r, "x", "y"), User: pick(r, who, who, "ann"), Stamp: pick(r, 0, t.Revision()-r.Uint64N(40)%(t.Revision()+1))}
 		d.Lone = []uint64{anyUint, 0, d.Stamp}[d.Stamp%3]
+		if d.Stamp%4 == 3 {
+			d.Lone, d.Vain = 0, s.loneStamp(t, d.Key, d.User)
+		}
 		if n := c.Session.Number; d.Stamp%2 == 0 && n > 1 {
 			d.Lost = []uint64{n - 1}
 		}

@@ -40,11 +40,12 @@ type Earlier struct {
 // (P39). A table takes it until it is told to grant. It opens the session's record.
 type Remember struct {
 	Call
-	TTL   time.Duration // of the session
-	Name  string        // of the node
-	Key   string
-	User  string
-	Stamp uint64
+	TTL     time.Duration // of the session
+	Name    string        // of the node
+	Key     string
+	User    string
+	Stamp   uint64
+	Several bool // see Durable
 }
 
 func (Remember) isCommand() {}
@@ -69,7 +70,7 @@ func (t *Table) remember(c Remember, out []Event) []Event {
 		return append(out, t.refused(s, c.Number, Capacity, e))
 	}
 	t.keepEntry(e)
-	t.outlive(&use{useID: useID{user: c.User}, entry: e, durable: true, stamp: c.Stamp})
+	t.outlive(&use{useID: useID{user: c.User}, entry: e, durable: true, several: c.Several, stamp: c.Stamp})
 	s.results[c.Number] = result{what: Done}
 	return append(out, Event{What: Done, Session: s.id, Number: c.Number})
 }

@@ -69,7 +69,8 @@ type End struct {
 }
 
 // Drop ends a user's uses of a resource: the session's own, unless it was stamped after Stamp; a durable one that outlived its
-// session, unless it was stamped after Lone; and those of the same node's sessions that Lost names. It opens the session's record.
+// session, unless it was stamped after Lone; and those of the same node's sessions that Lost names. A use with the stamp Vain was made for
+// nobody: it also ends if it has outlived its session, and stands for no other. Drop opens the session's record.
 type Drop struct {
 	Call
 	TTL   time.Duration
@@ -78,6 +79,7 @@ type Drop struct {
 	User  string
 	Stamp uint64
 	Lone  uint64
+	Vain  uint64   // zero: there is none
 	Lost  []uint64 // numbers of sessions that the client has given up, and whose records may live
 }
 
@@ -130,6 +132,7 @@ type use struct {
 	entry   *entry
 	session *session // nil: a durable use whose session has ended
 	durable bool
+	several bool   // it has outlived its session, and stands for those of several
 	stamp   uint64 // the revision at which it began, or was confirmed last
 }
 
@@ -367,7 +370,7 @@ func (t *Table) unuse(c Drop, out []Event) []Event {
 	if u := e.by[useID{c.User, s.id}]; u != nil && u.stamp <= c.Stamp {
 		t.lapse(u)
 	}
-	if u := e.by[useID{user: c.User}]; u != nil && u.stamp <= c.Lone {
+	if u := e.by[useID{user: c.User}]; u != nil && (u.stamp <= c.Lone || u.stamp == c.Vain && !u.several) {
 		t.lapse(u)
 	}
 	for _, n := range c.Lost {
@@ -418,6 +421,7 @@ func (s *session) usesInOrder() []*use {
 func (t *Table) outlive(u *use) {
 	e, id := u.entry, useID{user: u.user}
 	if o := e.by[id]; o != nil {
+		u.several = u.several || o.several || o.stamp != u.stamp
 		u.stamp = max(u.stamp, o.stamp)
 		t.lapse(o)
 	}
@@ -533,6 +537,7 @@ func (t *Table) Refs(key string, after uint64, limit int) (refs []Ref, more bool
 type Durable struct {
 	Key, User string
 	Stamp     uint64
+	Several   bool // it stands for uses of several sessions
 }
 
 // Durables returns the durable uses, in the order of their stamps.
@@ -543,7 +548,7 @@ func (t *Table) Durables() (all []Durable) {
 		}
 		for u := e.uses.first(); u != nil; u = u.place.next() {
 			if u.durable {
-				all = append(all, Durable{e.key, u.user, u.stamp})
+				all = append(all, Durable{e.key, u.user, u.stamp, u.several})
 			}
 		}
 	}
@@ -622,6 +627,7 @@ func (a *Drop) fields(c *wire.Codec) {
 	c.Check(a.User != "", "a use of nobody")
 	c.Uint(&a.Stamp, anyUint)
 	c.Uint(&a.Lone, anyUint)
+	c.Uint(&a.Vain, anyUint)
 	uints(c, &a.Lost, MaxLost)
 }
 
@@ -634,6 +640,7 @@ func (a *Remember) fields(c *wire.Codec) {
 	c.Check(a.User != "", "a use of nobody")
 	c.Uint(&a.Stamp, maxKnown)
 	c.Check(a.Stamp != 0, "a use without a stamp")
+	c.Bool(&a.Several)
 }
 
 func (a *Walk) fields(c *wire.Codec) {

@@ -335,7 +335,7 @@ func TestResourcesInANewGeneration(t *testing.T) {
 		table.Step(e, nil)
 		table.Step(with(pull("cid", uint64(1+i)), durable), nil)
 	}
-	if got, want := table.Durables(), []Durable{{"rann", "ann", 3}, {"rbob", "bob", 8}}; !slices.Equal(got, want) {
+	if got, want := table.Durables(), []Durable{{"rann", "ann", 3, false}, {"rbob", "bob", 8, false}}; !slices.Equal(got, want) {
 		t.Errorf("durable uses %v, want %v", got, want)
 	}
 }
@@ -422,6 +422,58 @@ func TestADropByNameReachesEarlierLeases(t *testing.T) {
 	}
 	if got, want := told(table.Step(remove("bob", 1), nil)), fmt.Sprintf("b1 runs %d", table.Revision()); got != want {
 		t.Errorf("a delete: %s, want %s", got, want)
+	}
+}
+
+// Promise: P39: a use that was made for a caller that had given up ends alone, also once its session has ended: a durable use of the same
+// user that has outlived an earlier session stays. Where both have become one, that stays: rather a use too many than one too few.
+func TestAUseForNobodyEndsAlone(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		earlier bool // the user has such a use
+		ends    bool // the session of the pull has ended
+		want    bool // there is a use in the end
+	}{
+		{"nothing else", false, false, false},
+		{"its session has ended", false, true, false},
+		{"there is an earlier use", true, false, true},
+		{"there is one, and its session has ended", true, true, true},
+	} {
+		for _, anew := range []bool{false, true} { // in another generation
+			table := newTable()
+			table.Enter(thisTerm, 0)
+			tok := table.Step(with(pull("ann", 1), durable), nil)[1].Token
+			table.Step(end("ann", 2, tok), nil)
+			if tt.earlier {
+				table.Step(Expire{call("ann", 0).Session, thisTerm}, nil)
+			} else {
+				table.Step(byName("ann", 3, anyUint), nil)
+			}
+			vain := table.Step(in(2, with(pull("ann", 1), durable)), nil)[1].Token // skipped: the pull is remembered
+			if tt.ends {
+				table.Step(Expire{in(2, pull("ann", 1)).(Begin).Session, thisTerm}, nil)
+			}
+			of := uint64(2)
+			if tt.ends {
+				of = 3
+			}
+			if anew {
+				next := NewTable(Founding{Check: true, Settles: time.Minute})
+				next.Enter(thisTerm, 0)
+				for i, d := range table.Durables() {
+					r := remembers("eve", uint64(i)+1, d.User, d.Stamp)
+					r.Several = d.Several
+					next.Step(r, nil)
+				}
+				table, of = next, 4
+			}
+			d := in(of, drop("ann", 2, vain)).(Drop)
+			d.Lone, d.Vain = 0, vain
+			table.Step(d, nil)
+			if refs, _ := table.Refs("r", 0, 9); (len(refs) > 0) != tt.want {
+				t.Errorf("%s, in another generation %t: %+v, want a use: %t", tt.name, anew, refs, tt.want)
+			}
+		}
 	}
 }
 

@@ -304,8 +304,10 @@ func (u *use) fields(c *wire.Codec) {
 	c.String(&u.user, MaxName)
 	u.useID.session.Fields(c)
 	c.Bool(&u.durable)
+	c.Bool(&u.several)
 	c.Uint(&u.stamp, maxRevision)
 	c.Check(u.user != "" && u.stamp != 0 && (u.durable || u.useID.session != SessionID{}), "a use of nobody")
+	c.Check(!u.several || u.useID.session == SessionID{}, "a use of several sessions, in one")
 	c.End(t)
 }
 

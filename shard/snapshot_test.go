@@ -364,8 +364,8 @@ func TestMalformedSnapshots(t *testing.T) {
 	operation := fields{0, "1", "u", false, true, 5}
 	runs := fields{1, 1, 1, 1, 7, []byte(nil), 0, false, operation}
 	waits := fields{1, 1, 2, 1, 0, []byte(nil), 0, false, operation}
-	use := fields{"u", 1, 1, false, 5}
-	nobodys := fields{"u", 0, 0, true, 5}
+	use := fields{"u", 1, 1, false, false, 5}
+	nobodys := fields{"u", 0, 0, true, true, 5}
 	// A resource that remembers an update, and has these requests and uses.
 	resource := func(asks, uses fields) fields {
 		return fields{2, "r", 2, 1, 7, asks, fields{}, fields{"1", 3, 9}, fields{}, uses}
@@ -453,10 +453,11 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"a use of an unknown session", []fields{head, ann(), nothing(fields{}, fields{changed(use, 2, 2)}), end}},
 		{"a use of no session that is not durable", []fields{head, ann(), nothing(fields{}, fields{changed(nobodys, 3, false)}), end}},
 		{"a use without a user", []fields{head, ann(), nothing(fields{}, fields{changed(use, 0, "")}), end}},
-		{"a use without a stamp", []fields{head, ann(), nothing(fields{}, fields{changed(use, 4, 0)}), end}},
-		{"a use of the future", []fields{head, ann(), nothing(fields{}, fields{changed(use, 4, 101)}), end}},
-		{"a use twice", []fields{head, ann(), nothing(fields{}, fields{use, changed(use, 4, 6)}), end}},
-		{"stamps that fall", []fields{head, ann(), nothing(fields{}, fields{use, changed(nobodys, 4, 4)}), end}},
+		{"a use of several sessions, in one", []fields{head, ann(), nothing(fields{}, fields{changed(use, 4, true)}), end}},
+		{"a use without a stamp", []fields{head, ann(), nothing(fields{}, fields{changed(use, 5, 0)}), end}},
+		{"a use of the future", []fields{head, ann(), nothing(fields{}, fields{changed(use, 5, 101)}), end}},
+		{"a use twice", []fields{head, ann(), nothing(fields{}, fields{use, changed(use, 5, 6)}), end}},
+		{"stamps that fall", []fields{head, ann(), nothing(fields{}, fields{use, changed(nobodys, 5, 4)}), end}},
 		{"a use with a field too many", []fields{head, ann(), nothing(fields{}, fields{append(use[:5:5], 0)}), end}},
 		{"a request with a field too many", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, []byte(nil), 0, false, 0, 0}), end}},
 		{"a request within nothing", []fields{head, ann(), key(1, 3, ask(1, 3, 7), append(ask(2, 1, 0), fields{}, true)), end}},
@@ -493,11 +494,11 @@ func TestMalformedSnapshots(t *testing.T) {
 		{head, ann(8, fields{MaxWaiters + 2}), key(1, 1, waiting(MaxWaiters)...), end},
 		{head, ann(), former(fields{5, 4}, 3, changed(ask(1, 5, 7), 4, 7, 7, false), ask(2, 1, 0)), end},
 		{head, ann(), former(fields{5}, 3, append(ask(1, 4, 7), 5), ask(2, 1, 0)), end},
-		{head, ann(), resource(fields{runs, waits}, fields{use, changed(nobodys, 4, 6)}), end},
+		{head, ann(), resource(fields{runs, waits}, fields{use, changed(nobodys, 5, 6)}), end},
 		{head, ann(), resource(fields{waits}, fields{}), end}, // it is walking
 		{head, resource(fields{}, fields{}), {3, 0, 1}},
 		{head, nothing(fields{}, fields{use}), ann(), end},
-		{young, ann(), nothing(fields{runs}, fields{changed(nobodys, 4, 4), use}), end},
+		{young, ann(), nothing(fields{runs}, fields{changed(nobodys, 5, 4), use}), end},
 		{young, ann(), key(1, 3, ask(1, 1, 8), ask(2, 1, 7), ask(3, 1, 0)), end},
 		{head, ann(), ann(2, 2), key(1, 3, ask(1, 1, 7), fields{1, 2, 1, 1, 8, []byte(nil), 0, false}), {3, 2, 1}},
 		{{1, uint64(maxRevision), deleted(1024, 0, 1, 1023, maxRevision), 0, 0, 0}, {3, 0, 0}},

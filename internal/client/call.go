@@ -70,8 +70,10 @@ type Call struct {
 	number   uint64        // in the lease; of an Ask: in the client
 	target   uint64        // of a Cancel: the number of the Lock, whose Request it has
 	stamp    uint64        // of a Remember; of a Drop: a later use stays; of a Lock, and of its Cancel: the use that it made, if known; of a Carry: the carrier; zero: none
+	several  bool          // of a Remember: see shard.Durable
 	memory   memory        // of a Recall and an Arrive
 	lone     uint64        // of what drops a use: a later one that outlived its session stays
+	vain     uint64        // but for one with this stamp, which nobody has had
 	sequence uint64        // of a Proclaim
 	dropped  uint64        // of what makes a use: a Drop names this stamp
 	command  shard.Command // made when it is first sent

@@ -88,7 +88,7 @@ func (l *lease) goOver() {
 		case c.Kind == Drop:
 			c.goOverDrop()
 		case c.Kind == Cancel && c.stamp != 0 && c.Request.Operation.Durable: // replicas may tell of the use
-			c.Kind, c.Session, c.lone = Drop, l.session, c.stamp
+			c.Kind, c.Session, c.vain = Drop, l.session, c.stamp
 			c.goOverDrop()
 		default: // a Cancel, a Report, or the first Fix of a hold
 			l.forgetFix(c)

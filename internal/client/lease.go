@@ -247,6 +247,9 @@ func (l *lease) deliver(h *Hold) {
 	if c.Kind == Lock {
 		l.client.counters.Grants.Add(1)
 	}
+	if h.use != nil {
+		h.use.had = max(h.use.had, h.Token)
+	}
 	l.wakeAt(h.Deadline())
 	l.client.finish(c, nil)
 }

@@ -127,7 +127,7 @@ func (s *shardClient) command(c *Call) shard.Command {
 		}
 		return shard.Release{Call: base, Key: c.Hold.Key, Token: c.Hold.Token}
 	case Remember:
-		return shard.Remember{Call: base, TTL: l.ttl, Name: name, Key: c.Request.Key, User: c.Request.Operation.User, Stamp: c.stamp}
+		return shard.Remember{Call: base, TTL: l.ttl, Name: name, Key: c.Request.Key, User: c.Request.Operation.User, Stamp: c.stamp, Several: c.several}
 	case Recall, Arrive:
 		return l.tells(c, base)
 	case Drop:

@@ -16,6 +16,7 @@ type use struct {
 	useID
 	stamp   uint64 // the latest that the table has told
 	earlier uint64 // the latest of an earlier table
+	had     uint64 // the latest with which a caller has had a handle
 	handles int    // holds, without those whose Unlock is under way
 	durable bool   // one of its pulls was
 	kept    bool   // for as long as the lease: a handle was forsaken
@@ -166,7 +167,7 @@ func (l *lease) unuse(c *Call) bool {
 	if !c.Hold.uncount() || !l.idle(u) {
 		return false
 	}
-	c.stamp, c.lone = u.stamp, max(u.stamp, u.earlier)
+	c.stamp, c.lone, c.vain = u.stamp, u.had, u.vain()
 	l.dropping(u, u.stamp)
 	return true
 }
@@ -181,9 +182,17 @@ func (l *lease) dropUnused(id useID) {
 	l.sendAbandoned(l.dropOf(u))
 }
 
+// vain returns the latest stamp, if nobody has had a handle since; else zero.
+func (u *use) vain() uint64 {
+	if latest := max(u.stamp, u.earlier); latest > u.had {
+		return latest
+	}
+	return 0
+}
+
 // dropOf returns a Drop of a use for which nobody waits. If it is durable, that goes on when the lease is lost.
 func (l *lease) dropOf(u *use) *Call {
-	c := &Call{Kind: Drop, Request: Request{Key: u.key, Operation: &shard.Operation{User: u.user}}, stamp: u.stamp, lone: max(u.stamp, u.earlier)}
+	c := &Call{Kind: Drop, Request: Request{Key: u.key, Operation: &shard.Operation{User: u.user}}, stamp: u.stamp, lone: u.had, vain: u.vain()}
 	if u.durable {
 		c.Session = l.session
 	}
@@ -268,7 +277,7 @@ func (l *lease) dropsUnheard() (drops []*Call) {
 // drops returns the command of a call that drops a use. It names the leases of the same session that were lost: a user's session has
 // none, for it ends with its first.
 func (l *lease) drops(c *Call, base shard.Call, id useID) shard.Drop {
-	d := shard.Drop{Call: base, TTL: l.ttl, Name: l.client.cfg.Name, Key: id.key, User: id.user, Stamp: c.stamp, Lone: c.lone}
+	d := shard.Drop{Call: base, TTL: l.ttl, Name: l.client.cfg.Name, Key: id.key, User: id.user, Stamp: c.stamp, Lone: c.lone, Vain: c.vain}
 	if l.session.Own {
 		d.Lost = slices.Clone(l.shard.lost)
 	}
@@ -347,7 +356,7 @@ func (c *Call) goOverDrop() {
 // remember tells the shard's table of uses that the one before had. Nobody waits for the answers.
 func (s *shardClient) remember(session *Session, uses []shard.Durable) {
 	for _, u := range uses {
-		c := &Call{Kind: Remember, Session: session, Request: Request{Key: u.Key, Operation: &shard.Operation{User: u.User}}, stamp: u.Stamp}
+		c := &Call{Kind: Remember, Session: session, Request: Request{Key: u.Key, Operation: &shard.Operation{User: u.User}}, stamp: u.Stamp, several: u.Several}
 		s.request(c, s.leaseFor(session, false))
 	}
 }

@@ -115,15 +115,16 @@ func (b *bench) fails(h *Hold) *Call {
 	return c
 }
 
-// dropsLone fails the test if no Drop is sent of a use that has outlived its session, by this stamp.
-func (b *bench) dropsLone(stamp uint64) {
+// dropsLone fails the test if no Drop is sent of a use that has outlived its session: up to the stamp lone, which a caller had, or with
+// exactly the stamp vain.
+func (b *bench) dropsLone(lone, vain uint64) {
 	b.tb.Helper()
 	for _, p := range b.takes() {
-		if d, ok := commandOf(p).(shard.Drop); ok && d.Lone == stamp {
+		if d, ok := commandOf(p).(shard.Drop); ok && d.Lone == lone && d.Vain == vain {
 			return
 		}
 	}
-	b.tb.Errorf("no Drop of a use that was made at %d", stamp)
+	b.tb.Errorf("no Drop of a use that was made at %d, or by %d", vain, lone)
 }
 
 // drops drops the use of r by a user's name.
@@ -732,7 +733,7 @@ func TestWhoGivesUpAPullThatIsSkipped(t *testing.T) {
 				return
 			}
 			drop := b.expect(tt.want)
-			if d := commandOf(drop).(shard.Drop); d.User != "ann" || d.Lone != 9 {
+			if d := commandOf(drop).(shard.Drop); d.User != "ann" || d.Lone != 0 || d.Vain != 9 {
 				t.Errorf("sent %+v", d)
 			}
 			b.pass(firstRetry)
@@ -1469,25 +1470,26 @@ func TestADropGoesOver(t *testing.T) {
 		name  string
 		given func(b *bench) *Call
 		lone  uint64
+		vain  uint64
 	}{
 		{"by name", func(b *bench) *Call {
 			b.uses(pull(), 7)
 			return b.drops(b.own, "ann")
-		}, anyStamp},
-		{"with the last handle", func(b *bench) *Call { return b.unlocks(b.uses(durably(pull()), 7)) }, 7},
+		}, anyStamp, 0},
+		{"with the last handle", func(b *bench) *Call { return b.unlocks(b.uses(durably(pull()), 7)) }, 7, 0},
 		{"for one that gave up", func(b *bench) *Call {
 			c := b.asks(b.own, pull())
 			b.do(Abandon{c, context.Canceled})
 			b.hears(nodeB, stamped(b.takes()[1], 7))
 			return nil
-		}, 7},
+		}, 0, 7},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
 			c := tt.given(b)
 			b.takes()
 			p := b.changes(2, "2: drop r stamp 0")[0]
-			if d := commandOf(p).(shard.Drop); d.User != "ann" || d.Lone != tt.lone || d.Since != 0 || c != nil && c.over {
+			if d := commandOf(p).(shard.Drop); d.User != "ann" || d.Lone != tt.lone || d.Vain != tt.vain || d.Since != 0 || c != nil && c.over {
 				t.Errorf("sent %+v", d)
 			}
 			if b.hears(nodeB, of(2, done(p, 1001))); c != nil && (!c.over || c.Err != nil) {
@@ -1669,7 +1671,7 @@ func TestADurableUseIsDroppedInTheNextLease(t *testing.T) {
 	b.expect("2: drop r stamp 9")
 	b.stall(benchTTL)
 	b.pass(time.Second)
-	b.dropsLone(9)
+	b.dropsLone(0, 9)
 }
 
 // Promise: C8, P39: so too if the generation changes while a Cancel is under way, of a pull that has made it.
@@ -1685,7 +1687,7 @@ func TestADurableUseIsDroppedInAnotherGeneration(t *testing.T) {
 	b.takes()
 	b.hears(nodeB, of(2, serves(1)))
 	b.hears(nodeB, of(2, granted(b.expect("2: report k token 5"), 5)))
-	b.dropsLone(9)
+	b.dropsLone(0, 9)
 }
 
 // Promise: C8, P39: a use is durable once a durable pull was given up, and its last handle's Drop goes on in another generation.
@@ -1704,7 +1706,7 @@ func TestAPullThatWasGivenUpMakesDurable(t *testing.T) {
 	b.takes()
 	b.hears(nodeB, of(2, serves(1)))
 	b.hears(nodeB, of(2, granted(b.expect("2: report k token 5"), 5)))
-	b.dropsLone(9)
+	b.dropsLone(7, 9)
 }
 
 // Promise: P39: the last handle of a durable use has left the Drop to an End, and the lease is lost: it is dropped in the next one.
@@ -1716,7 +1718,7 @@ func TestADropLeftToAnEndIsMadeUpFor(t *testing.T) {
 	b.takes()
 	b.stall(benchTTL)
 	b.pass(time.Second)
-	if b.dropsLone(9); !e.over || !u.over || u.Err != nil {
+	if b.dropsLone(9, 0); !e.over || !u.over || u.Err != nil {
 		t.Errorf("the End is over: %t; the release: %t, %v", e.over, u.over, u.Err)
 	}
 }

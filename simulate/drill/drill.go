@@ -92,6 +92,7 @@ func New(w *simulate.World) *Drill {
 		w.History().Relists = d.admin.lists > 0
 	}
 	d.guests = newGuests(w)
+	d.guests.nodes = d.admin.nodes
 	d.many = newMultitude(w)
 	d.storm = time.Duration(w.Pick("storm-s", 5, 40)) * time.Second
 	if hosts > usual {

@@ -30,6 +30,9 @@ type guests struct {
 	words      int                        // that candidates and leaders have had
 	elects     bool                       // guests campaign
 	desks      map[*mesh.Node]*visit.Desk // where they ask
+	keepers    map[string][]*keeper       // by key
+	users      int                        // that keepers have been
+	nodes      func() []*mesh.Node        // that run
 }
 
 // deed is one thing that a guest does. It ends soon after ctx.
@@ -50,6 +53,7 @@ var deeds = [...]struct {
 	{"nest", (*guests).nest},
 	{"twice", (*guests).twice},
 	{"resource", (*guests).resource},
+	{"keep", (*guests).keep},
 	{"visit", (*guests).visit},
 	{"once", (*guests).once},
 	{"latch", (*guests).latch},

@@ -193,13 +193,32 @@ func (o *operator) changeMaxTTL(ctx context.Context, chance *rand.Rand) {
 	o.drill.guests.longest = next
 }
 
+// nodes returns the nodes of all hosts that are up.
+func (o *operator) nodes() (all []*mesh.Node) {
+	for _, name := range o.drill.Lockers.Hosts {
+		if n := o.nodeOf(o.drill.world.Host(name)); n != nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// nodeOf returns the node of a host's process, or nil.
+func (o *operator) nodeOf(host *simulate.Host) *mesh.Node {
+	p := o.posts[host.Name()]
+	if !host.Up() || host.Incarnation() != p.incarnation {
+		return nil
+	}
+	return p.node
+}
+
 // insist asks nodes of these hosts, one after the other, until one says that it is done.
 func (o *operator) insist(ctx context.Context, hosts []string, chance *rand.Rand, ask func(ctx context.Context, n *mesh.Node) error) {
 	w := simulate.WorldOf(ctx)
 	for i := chance.IntN(len(hosts)); ; i++ {
 		host := w.Host(hosts[i%len(hosts)])
 		done := false
-		if p := o.posts[host.Name()]; p.node != nil && host.Up() && host.Incarnation() == p.incarnation {
+		if n := o.nodeOf(host); n != nil {
 			wait := time.Second + upTo(chance, 15*time.Second)
 			patience, cancel := simulate.WithTimeout(ctx, 2*wait) // of a host that is paused, for example
 			host.Do(patience, fmt.Sprint("operator", w.Now()), func(ctx context.Context) {
@@ -210,7 +229,7 @@ func (o *operator) insist(ctx context.Context, hosts []string, chance *rand.Rand
 				defer cancel()
 				o.asks++
 				defer func() { o.asks-- }()
-				err := ask(ctx, p.node)
+				err := ask(ctx, n)
 				simulate.Logf(ctx, "operator: %v", err)
 				done = err == nil
 			})
