@@ -86,7 +86,8 @@ var (
 	ErrCapacityMismatch = fault.ErrCapacity
 	// ErrTooManyWaiters: 65,536 requests already wait for the key, or the resource has as many uses.
 	ErrTooManyWaiters = fault.ErrTooManyWaiters
-	// ErrNoQuorum: no majority answers: of the key's replicas or, in operators' calls and ListMembers, of the core.
+	// ErrNoQuorum: no majority of the key's replicas answers; or, in operators' calls and ListMembers, no majority of the core answers, or
+	// is left for what was asked. The text says which.
 	ErrNoQuorum = fault.ErrNoQuorum
 	// ErrLost: the lease ended before Unlock, for example while this node was cut off.
 	// Another caller may hold the key by now.

@@ -337,12 +337,12 @@ func TestWaitError(t *testing.T) {
 		{
 			name: "the context ends, and no replica answers",
 			ctx:  context.Background(), fail: context.Canceled, noQuorum: true,
-			text: `mesh: key "a" (shard 11): context canceled; no majority answers, and no leader of the shard is known`,
+			text: `mesh: key "a" (shard 11): context canceled; no quorum, and no leader of the shard is known`,
 		},
 		{
 			name: "the context's deadline passes, and no replica answers",
 			ctx:  context.Background(), fail: context.DeadlineExceeded, noQuorum: true,
-			text: `mesh: key "a" (shard 11): context deadline exceeded; no majority answers, and no leader of the shard is known`,
+			text: `mesh: key "a" (shard 11): context deadline exceeded; no quorum, and no leader of the shard is known`,
 		},
 		{
 			name: "the context has ended before anything is sent",
@@ -352,7 +352,7 @@ func TestWaitError(t *testing.T) {
 		{
 			name: "no replica answers, and a leader was known",
 			ctx:  context.Background(), fail: context.Canceled, noQuorum: true, info: client.WaitInfo{Leader: "n1"},
-			text: `mesh: key "a" (shard 11, led by n1): context canceled; no majority answers`,
+			text: `mesh: key "a" (shard 11, led by n1): context canceled; no quorum`,
 		},
 		{
 			name: "an operation runs",

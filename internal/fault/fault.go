@@ -66,8 +66,8 @@ var (
 	ErrNotHeld = errors.New("mesh: not held")
 	// ErrLost: the lease ended before the release.
 	ErrLost = errors.New("mesh: lock lost")
-	// ErrNoQuorum: no majority answers: of the shard's replicas, or of the core.
-	ErrNoQuorum = errors.New("mesh: no majority answers")
+	// ErrNoQuorum: no majority answers, or is left: of the shard's replicas, or of the core.
+	ErrNoQuorum = errors.New("mesh: no quorum")
 	// ErrClosed: the lock was unlocked, or its session or node was closed.
 	ErrClosed = errors.New("mesh: closed")
 	// ErrCapacity: the key is in use with another kind or capacity.
