@@ -40,6 +40,7 @@ type Drill struct {
 	lookup *registry // of clients; nil: they have seeds
 	zones  int       // of nodes, beside the first; zero: they have none
 	seeds  []string  // the founders' addresses
+	early  bool      // guests come before their node is ready
 	closed bool      // who is no founder opens no port
 	shards int
 	copies int // WithReplicas
@@ -53,7 +54,7 @@ const usual = 7
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
 // The sizes are hosts, and how many of them are the core; shards, and their replicas (1, 3 or 5); lockers and guests on each
-// host, keys of each kind, and whether clients open a port, and look for the core in a registry; whether nodes have an oracle that knows which processes have ended, and zones,
+// host, keys of each kind, and whether guests come before their node is ready; whether clients open a port, and look for the core in a registry; whether nodes have an oracle that knows which processes have ended, and zones,
 // which differ from one process of a host to the next; how often an operator changes the list and MaxTTL, declares a node dead, and
 // starts the fleet anew; what guests do most
 // and how fast; how often each host makes errands, short sessions for a key that nobody else wants; whether hundreds to thousands
@@ -104,6 +105,7 @@ func New(w *simulate.World) *Drill {
 	if w.Pick("oracle", 0, 3) == 3 {
 		d.cloud = newOracle(w)
 	}
+	d.early = w.Pick("start", 0, 3) == 3
 	if w.Pick("discovery", 0, 3) == 3 {
 		d.lookup = newRegistry(w, d)
 	}
@@ -151,7 +153,12 @@ func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 		return nil, err
 	}
 	seeds, opts := d.choose(host)
-	n, err := mesh.JoinContext(patience, seeds, append(opts, mesh.WithLogger(simulate.Logger(ctx)))...)
+	opts = append(opts, mesh.WithLogger(simulate.Logger(ctx)))
+	begin := mesh.JoinContext
+	if d.early {
+		begin = mesh.StartContext
+	}
+	n, err := begin(patience, seeds, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +170,9 @@ func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 		return nil, err
 	}
 	d.guests.arrive(ctx, d.Lockers, n)
+	if err := n.WaitReady(patience); err != nil {
+		return nil, err
+	}
 	d.many.arrive(ctx, d.Lockers, n)
 	return simulate.AsNode(n), nil
 }

@@ -214,7 +214,7 @@ func (g *guests) mix(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	_ = l.Unlock(wait)
 }
 
-// together: some share a session, and take locks there of all kinds, until one closes it, or abandons it, or
+// together: some share a session, and take locks there of all kinds, until one closes it or
 // all have had enough.
 func (g *guests) together(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	s, err := n.NewSession(ctx, mesh.WithTTL(ttl/2+upTo(chance, g.longest-ttl/2)))
@@ -235,13 +235,10 @@ func (g *guests) together(ctx context.Context, n *mesh.Node, chance *rand.Rand) 
 				cancel()
 			}
 		}
-		switch chance.IntN(8) {
-		case 0:
+		if chance.IntN(4) == 0 {
 			wait, cancel := g.wait(ctx, chance)
 			_ = s.Close(wait)
 			cancel()
-		case 1:
-			s.Abandon()
 		}
 	})
 	_ = s.Close(ctx)

@@ -51,7 +51,9 @@ func (g *guests) visit(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 		})
 	}
 	v, d := g.visitors[chance.IntN(visitors)], g.desk(n, chance)
-	if v.at == 2 {
+	wait, cancel := g.wait(ctx, chance)
+	defer cancel()
+	if n.WaitReady(wait) != nil || v.at == 2 { // package lockhttp waits for it, too
 		return
 	}
 	v.at++
