@@ -1,10 +1,10 @@
 package story
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh"
@@ -20,7 +20,7 @@ type request struct {
 	patience time.Duration
 	value    []byte
 	session  *session
-	name     string // of the call; default: the key
+	as       string // the name of the call; default: the key
 
 	outer     *call // by whose context it calls
 	reentrant bool
@@ -44,44 +44,25 @@ type session struct {
 	err error
 }
 
-// call is one caller that wants a key, and keeps it until the story lets it go.
+// call is a caller that wants a key.
 type call struct {
-	stage *stage
-	host  string
-	born  int
+	caller
 	request
 	real string // the key, as the mesh knows it
 
-	patient context.Context // ends when the story lets the caller go
-	free    context.CancelFunc
-	gone    bool // it was let go before it began
-	begun   bool
-
-	lock     *mesh.Lock
-	err      error
-	answered bool
-
+	lock        *mesh.Lock
 	downgrading chan struct{} // closed when lock is the reader's
 	granted     time.Duration // when Lock returned
 	told        time.Duration // when the hold ended before its unlock; zero: it did not
 	left        time.Duration // when it began to unlock; zero: not yet
 	hasty       bool          // does not wait for the answer to its unlock
-	over        bool
-	undone      error // what Unlock returned
+	undone      error         // what Unlock returned
 }
 
 // take lets a caller on a host ask for something.
 func (t *teller) take(host string, r request) *call {
-	n := t.nodes[host]
-	if n == nil {
-		t.fail("story", "%s is not in the mesh", host)
-	}
-	if r.name == "" {
-		r.name = r.key
-	}
-	c := &call{stage: t.stage, host: host, request: r, real: t.plan.key(r.key), born: t.Host(host).Incarnation()}
-	t.calls = append(t.calls, c)
-	t.Host(host).Go("caller of "+r.name, func(ctx context.Context) { c.run(ctx, n) })
+	c := &call{request: r, real: t.plan.key(r.key)}
+	t.begin(c, host, "caller of", cmp.Or(r.as, r.key), c.run)
 	return c
 }
 
@@ -89,11 +70,6 @@ func (t *teller) take(host string, r request) *call {
 const haste = 100 * time.Microsecond
 
 func (c *call) run(ctx context.Context, n *mesh.Node) {
-	c.patient, c.free = simulate.WithCancel(ctx)
-	defer c.free()
-	if c.begun = true; c.gone {
-		c.free()
-	}
 	wait := c.patient
 	if c.patience > 0 {
 		var cancel context.CancelFunc
@@ -106,7 +82,6 @@ func (c *call) run(ctx context.Context, n *mesh.Node) {
 	c.lock, c.err = c.ask(wait, n)
 	c.answered, c.granted = true, c.stage.Now()
 	if c.err != nil {
-		c.over = true
 		return
 	}
 	// It works until it is told to stop, and does not ask: to ask would end a lock that
@@ -129,7 +104,6 @@ func (c *call) run(ctx context.Context, n *mesh.Node) {
 		defer stop()
 	}
 	c.undone = c.lock.Unlock(ctx)
-	c.over = true
 }
 
 // ask makes the call.
@@ -173,14 +147,6 @@ type locker interface {
 	TryAcquire(ctx context.Context, key string, n, capacity int64, opts ...mesh.LockOption) (*mesh.Lock, error)
 }
 
-// letGo makes the caller give up waiting, or unlock.
-func (c *call) letGo() {
-	c.gone = true
-	if c.begun {
-		c.free()
-	}
-}
-
 // holds reports whether the caller believes that it holds the key.
 func (c *call) holds() bool {
 	return c.answered && c.err == nil && !c.over && !c.gone && !c.crashed() && c.lock.Context().Err() == nil
@@ -191,12 +157,6 @@ func (c *call) lost() bool {
 	return c.answered && c.err == nil && (errors.Is(c.undone, mesh.ErrLost) || errors.Is(context.Cause(c.lock.Context()), mesh.ErrLost))
 }
 
-func (c *call) crashed() bool {
-	h := c.stage.Host(c.host)
-	return !h.Up() || h.Incarnation() != c.born
-}
-
-// fate says in words what came of the call.
 func (c *call) fate() string {
 	key := c.name
 	if c.name != c.key {
@@ -265,22 +225,11 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// granted is find for a call that must have been granted.
+// granted returns the latest call of a host, which must have been granted.
 func (t *teller) granted(host, name string) *call {
-	c := t.find(host, name)
+	c := find[*call](t, host, name)
 	if !c.answered || c.err != nil {
 		t.fail("story", "%s never held %s", host, name)
 	}
 	return c
-}
-
-// find returns the latest call of a host for a key, or of that name.
-func (t *teller) find(host, name string) *call {
-	for _, c := range slices.Backward(t.calls) {
-		if c.host == host && c.name == name {
-			return c
-		}
-	}
-	t.fail("story", "%s has not asked for %s", host, name)
-	return nil
 }

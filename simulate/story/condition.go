@@ -46,16 +46,16 @@ var conditions = sync.OnceValue(func() []*state {
 // The conditions. Each but "{n} wait for {key}" may be denied: "does not hold", "is not free", "has not
 // lost"; and demanded: "must hold", "must not hold".
 var states = []*state{
-	{form{text: "{who} holds {key}"}, callTest(func(x *call) bool { return x.holds() })},
-	{form{text: "{who} waits for {key}"}, callTest(func(x *call) bool { return !x.answered && !x.crashed() })},
-	{form{text: "{who} has lost {key}"}, callTest(func(x *call) bool { return x.lost() })},
-	{form{text: "{who} knows that {key} is lost"}, callTest(func(x *call) bool { return x.lock != nil && x.lock.Err() != nil })},
-	{form{text: "{who} has unlocked {key}"}, callTest(func(x *call) bool { return x.over && x.err == nil && x.undone == nil && !x.lost() })},
-	{form{text: "{who} has given up {key}"}, callTest(func(x *call) bool { return x.over && x.err != nil })},
-	{form{text: "{who} has heard of {key}"}, callTest(func(x *call) bool { return x.answered })},
+	{form{text: "{who} holds {key}"}, latestTest((*call).holds)},
+	{form{text: "{who} waits for {key}"}, latestTest(func(x *call) bool { return !x.answered && !x.crashed() })},
+	{form{text: "{who} has lost {key}"}, latestTest((*call).lost)},
+	{form{text: "{who} knows that {key} is lost"}, latestTest(func(x *call) bool { return x.lock != nil && x.lock.Err() != nil })},
+	{form{text: "{who} has unlocked {key}"}, latestTest(func(x *call) bool { return x.over && x.err == nil && x.undone == nil && !x.lost() })},
+	{form{text: "{who} has given up {key}"}, latestTest(func(x *call) bool { return x.over && x.err != nil })},
+	{form{text: "{who} has heard of {key}"}, latestTest(func(x *call) bool { return x.answered })},
 	{form{text: "{who} has held {key} for at most {time}"}, func(c *clause) test {
 		d := c.span("time")
-		return callTest(func(x *call) bool {
+		return latestTest(func(x *call) bool {
 			end := cmp.Or(x.told, x.left, x.stage.Now())
 			return x.answered && end-x.granted <= d.to
 		})(c)
@@ -63,23 +63,23 @@ var states = []*state{
 	{form{text: "{who} has heard of {key} before {who:other}"}, func(c *clause) test {
 		who, key, other := c.who("who"), c.called("key"), c.who("other")
 		return func(t *teller) bool {
-			a, b := t.find(who, key), t.find(other, key)
+			a, b := find[*call](t, who, key), find[*call](t, other, key)
 			return a.answered && (!b.answered || a.granted < b.granted)
 		}
 	}},
 	{form{text: "{who} has lost {key} before {who:other} had it"}, func(c *clause) test {
 		who, key, other := c.who("who"), c.called("key"), c.who("other")
 		return func(t *teller) bool {
-			a, b := t.find(who, key), t.find(other, key)
+			a, b := find[*call](t, who, key), find[*call](t, other, key)
 			return a.told != 0 && (!b.answered || a.told <= b.granted)
 		}
 	}},
-	{form{text: "{who} uses {key}"}, workTest((*work).uses)},
-	{form{text: "it is {who}'s turn at {key}"}, workTest((*work).runs)},
-	{form{text: "{who} is elected in {key}"}, leadsTest},
+	{form{text: "{who} uses {key}"}, latestTest((*work).uses)},
+	{form{text: "it is {who}'s turn at {key}"}, latestTest((*work).runs)},
+	{form{text: "{who} is elected in {key}"}, latestTest((*candidate).leads)},
 	{form{text: "{who} sees {name} in {key}"}, seesTest},
-	{form{text: "{who} is through {key}"}, gateTest((*gate).through)},
-	{form{text: "{who} is inside {key}"}, gateTest((*gate).inside)},
+	{form{text: "{who} is through {key}"}, latestTest((*gate).through)},
+	{form{text: "{who} is inside {key}"}, latestTest((*gate).inside)},
 	{form{text: "{key} is free"}, func(c *clause) test {
 		key := c.key("key")
 		return func(t *teller) bool {
@@ -125,14 +125,6 @@ var states = []*state{
 		name := c.session("name")
 		return func(t *teller) bool { return t.session(name).Err() != nil }
 	}},
-}
-
-// callTest makes the test of a condition about a call.
-func callTest(is func(x *call) bool) func(c *clause) test {
-	return func(c *clause) test {
-		who, key := c.who("who"), c.called("key")
-		return func(t *teller) bool { return is(t.find(who, key)) }
-	}
 }
 
 var (

@@ -11,27 +11,15 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// candidate is one caller that campaigns in an election, and leads until the story lets it resign.
+// candidate is a caller that campaigns in an election, and leads until the story lets it resign.
 type candidate struct {
-	stage *stage
-	host  string
-	born  int
-	key   string
-
+	caller
 	leadership *mesh.Leadership
-	err        error
-	answered   bool
 	resigned   bool
 	undone     error // what Resign returned
-
-	patient context.Context // ends when the story lets the caller go
-	free    context.CancelFunc
-	over    bool
 }
 
 func (c *candidate) run(ctx context.Context, e *mesh.Election) {
-	c.patient, c.free = simulate.WithCancel(ctx)
-	defer c.free()
 	c.leadership, c.err = e.Campaign(c.patient, []byte(c.host))
 	c.answered = true
 	if c.err == nil {
@@ -40,18 +28,6 @@ func (c *candidate) run(ctx context.Context, e *mesh.Election) {
 			_ = c.leadership.Resign(ctx)
 		}
 	}
-	c.over = true
-}
-
-func (c *candidate) letGo() {
-	if c.free != nil {
-		c.free()
-	}
-}
-
-func (c *candidate) crashed() bool {
-	h := c.stage.Host(c.host)
-	return !h.Up() || h.Incarnation() != c.born
 }
 
 // leads reports whether the caller believes that it leads.
@@ -64,23 +40,22 @@ func (c *candidate) fate() string {
 	case c.crashed():
 		return fmt.Sprintf("%s crashed", c.host)
 	case !c.answered:
-		return fmt.Sprintf("%s waits for %s", c.host, c.key)
+		return fmt.Sprintf("%s waits for %s", c.host, c.name)
 	case c.err != nil:
-		return fmt.Sprintf("%s does not get %s: %s", c.host, c.key, reason(c.err))
+		return fmt.Sprintf("%s does not get %s: %s", c.host, c.name, reason(c.err))
 	case c.leads():
-		return fmt.Sprintf("%s leads %s", c.host, c.key)
+		return fmt.Sprintf("%s leads %s", c.host, c.name)
 	case !c.resigned || errors.Is(c.undone, mesh.ErrLost):
-		return fmt.Sprintf("%s has lost %s", c.host, c.key)
+		return fmt.Sprintf("%s has lost %s", c.host, c.name)
 	case c.undone != nil:
-		return fmt.Sprintf("%s resigns %s: %s", c.host, c.key, reason(c.undone))
+		return fmt.Sprintf("%s resigns %s: %s", c.host, c.name, reason(c.undone))
 	}
-	return fmt.Sprintf("%s has resigned %s", c.host, c.key)
+	return fmt.Sprintf("%s has resigned %s", c.host, c.name)
 }
 
 // watcher is one observer of an election. It judges what it sees: tokens never go back, nor what one leader says.
 type watcher struct {
 	host string
-	born int
 	key  string
 	last mesh.LeaderState
 	seen bool
@@ -116,17 +91,9 @@ var electionForms = []*form{
 		who, key := c.who("who"), c.key("key")
 		c.parser.keys[key] = true
 		return func(t *teller) {
-			n := t.nodes[who]
-			if n == nil {
-				t.fail("story", "%s is not in the mesh", who)
-			}
-			x := &candidate{stage: t.stage, host: who, key: key, born: t.Host(who).Incarnation()}
-			t.candidates = append(t.candidates, x)
-			t.Host(who).Go("candidate for "+key, func(ctx context.Context) { x.run(ctx, n.Election(t.plan.key(key))) })
-			for end := t.Now() + short; !x.answered && t.Now() < end; {
-				t.sleep(look)
-			}
-			t.say("%s", x.fate())
+			x := &candidate{}
+			t.begin(x, who, "candidate for", key, func(ctx context.Context, n *mesh.Node) { x.run(ctx, n.Election(t.plan.key(key))) })
+			t.hear(x, short)
 		}
 	}},
 	{text: "{who} proclaims {name} in {key}", make: proclaims(patience)},
@@ -141,7 +108,7 @@ var electionForms = []*form{
 				defer cancel()
 				x.undone = x.leadership.Resign(ctx)
 			})
-			x.free()
+			x.letGo()
 			t.say("%s", x.fate())
 		}
 	}},
@@ -149,11 +116,8 @@ var electionForms = []*form{
 		who, key := c.who("who"), c.key("key")
 		c.parser.keys[key] = true
 		return func(t *teller) {
-			n := t.nodes[who]
-			if n == nil {
-				t.fail("story", "%s is not in the mesh", who)
-			}
-			w := &watcher{host: who, key: key, born: t.Host(who).Incarnation()}
+			n := t.node(who)
+			w := &watcher{host: who, key: key}
 			t.watchers = append(t.watchers, w)
 			t.Host(who).Go("observer of "+key, func(ctx context.Context) { w.run(ctx, n.Election(t.plan.key(key))) })
 		}
@@ -192,29 +156,11 @@ func proclaims(wait time.Duration) func(*clause) act {
 
 // candidate returns the latest candidacy of a host, which must have come to its turn.
 func (t *teller) candidate(host, key string) *candidate {
-	for _, c := range slices.Backward(t.candidates) {
-		if c.host == host && c.key == key {
-			if c.leadership == nil {
-				t.fail("story", "%s", c.fate())
-			}
-			return c
-		}
+	c := find[*candidate](t, host, key)
+	if c.leadership == nil {
+		t.fail("story", "%s", c.fate())
 	}
-	t.fail("story", "%s has not campaigned for %s", host, key)
-	return nil
-}
-
-// leadsTest is the condition that a host's latest candidacy is a leadership.
-func leadsTest(c *clause) test {
-	who, key := c.who("who"), c.called("key")
-	return func(t *teller) bool {
-		for _, x := range slices.Backward(t.candidates) {
-			if x.host == who && x.key == key {
-				return x.leads()
-			}
-		}
-		return false
-	}
+	return c
 }
 
 // seesTest is the condition of what a host's observer has seen last.

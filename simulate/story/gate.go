@@ -3,27 +3,16 @@ package story
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// gate is one caller that waits at a latch, or enters a barrier, and leaves it when the story says so.
+// gate is a caller that waits at a latch, or enters a barrier, and leaves it when the story says so.
 type gate struct {
-	stage *stage
-	host  string
-	born  int
-	key   string
-
-	passage  *mesh.Passage // through a barrier
-	err      error
-	answered bool
-	left     bool
-
-	patient context.Context // ends when the story lets the caller go
-	free    context.CancelFunc
-	over    bool
+	caller
+	passage *mesh.Passage // through a barrier
+	left    bool
 }
 
 // wait waits at a latch.
@@ -43,17 +32,6 @@ func (g *gate) enter(ctx context.Context, n *mesh.Node, key string, size int) {
 	_ = g.passage.Leave(ctx)
 }
 
-func (g *gate) letGo() {
-	if g.free != nil {
-		g.free()
-	}
-}
-
-func (g *gate) crashed() bool {
-	h := g.stage.Host(g.host)
-	return !h.Up() || h.Incarnation() != g.born
-}
-
 // through reports whether the caller was let through.
 func (g *gate) through() bool { return g.answered && g.err == nil }
 
@@ -67,17 +45,17 @@ func (g *gate) fate() string {
 	case g.crashed():
 		return fmt.Sprintf("%s crashed", g.host)
 	case !g.answered:
-		return fmt.Sprintf("%s waits at %s", g.host, g.key)
+		return fmt.Sprintf("%s waits at %s", g.host, g.name)
 	case g.err != nil:
-		return fmt.Sprintf("%s is not let through %s: %s", g.host, g.key, reason(g.err))
+		return fmt.Sprintf("%s is not let through %s: %s", g.host, g.name, reason(g.err))
 	case g.passage == nil:
-		return fmt.Sprintf("%s is let through %s", g.host, g.key)
+		return fmt.Sprintf("%s is let through %s", g.host, g.name)
 	case g.left:
-		return fmt.Sprintf("%s has left %s", g.host, g.key)
+		return fmt.Sprintf("%s has left %s", g.host, g.name)
 	case g.inside():
-		return fmt.Sprintf("%s is inside %s", g.host, g.key)
+		return fmt.Sprintf("%s is inside %s", g.host, g.name)
 	}
-	return fmt.Sprintf("%s was inside %s, and is lost", g.host, g.key)
+	return fmt.Sprintf("%s was inside %s, and is lost", g.host, g.name)
 }
 
 var gateForms = []*form{
@@ -98,7 +76,7 @@ var gateForms = []*form{
 	{text: "{who} turns back from {key}", make: func(c *clause) act {
 		who, key := c.who("who"), c.called("key")
 		return func(t *teller) {
-			g := t.gate(who, key)
+			g := find[*gate](t, who, key)
 			g.letGo()
 			t.within(short, "story", fmt.Sprintf("%s turns back from %s", who, key), func() bool { return g.answered })
 			t.say("%s", g.fate())
@@ -107,7 +85,7 @@ var gateForms = []*form{
 	{text: "{who} goes out of {key}", make: func(c *clause) act {
 		who, key := c.who("who"), c.called("key")
 		return func(t *teller) {
-			g := t.gate(who, key)
+			g := find[*gate](t, who, key)
 			if g.passage == nil {
 				t.fail("story", "%s", g.fate())
 			}
@@ -125,41 +103,9 @@ func gateForm(text string, run func(g *gate, ctx context.Context, n *mesh.Node, 
 		who, key, size := c.who("who"), c.key("key"), c.n("n")
 		c.parser.keys[key] = true
 		return func(t *teller) {
-			n := t.nodes[who]
-			if n == nil {
-				t.fail("story", "%s is not in the mesh", who)
-			}
-			g := &gate{stage: t.stage, host: who, key: key, born: t.Host(who).Incarnation()}
-			t.gates = append(t.gates, g)
-			t.Host(who).Go("caller of "+key, func(ctx context.Context) {
-				g.patient, g.free = simulate.WithCancel(ctx)
-				defer g.free()
-				run(g, ctx, n, t.plan.key(key), size)
-				g.over = true
-			})
-			for end := t.Now() + short; !g.answered && t.Now() < end; {
-				t.sleep(look)
-			}
-			t.say("%s", g.fate())
+			g := &gate{}
+			t.begin(g, who, "caller of", key, func(ctx context.Context, n *mesh.Node) { run(g, ctx, n, t.plan.key(key), size) })
+			t.hear(g, short)
 		}
 	}}
-}
-
-// gate returns the latest call of a host at a latch or a barrier.
-func (t *teller) gate(host, key string) *gate {
-	for _, g := range slices.Backward(t.gates) {
-		if g.host == host && g.key == key {
-			return g
-		}
-	}
-	t.fail("story", "%s has not come to %s", host, key)
-	return nil
-}
-
-// gateTest is a condition of a caller's latest call at a latch or a barrier.
-func gateTest(is func(*gate) bool) func(*clause) test {
-	return func(c *clause) test {
-		who, key := c.who("who"), c.called("key")
-		return func(t *teller) bool { return is(t.gate(who, key)) }
-	}
 }

@@ -16,8 +16,8 @@ var questionForms = []*form{
 		key := c.key("key")
 		return func(t *teller) {
 			var who []string
-			for _, x := range t.calls {
-				if x.key == key && x.holds() {
+			for _, p := range t.parties {
+				if x, is := p.(*call); is && x.key == key && x.holds() {
 					who = append(who, x.host)
 				}
 			}
@@ -33,7 +33,7 @@ var questionForms = []*form{
 	}},
 	{text: "what of {who} and {key}", make: func(c *clause) act {
 		who, key := c.who("who"), c.called("key")
-		return func(t *teller) { t.say("%s", t.find(who, key).fate()) }
+		return func(t *teller) { t.say("%s", find[*call](t, who, key).fate()) }
 	}},
 	{text: "what of {who}", make: func(c *clause) act {
 		who := c.who("who")
@@ -119,8 +119,8 @@ func (t *teller) list(who []string, one, many, what string) {
 // they were told: "ann < bob < ann".
 func (t *teller) tokenOrder(key string) string {
 	var granted []*call
-	for _, c := range t.calls {
-		if c.key == key && c.answered && c.err == nil {
+	for _, p := range t.parties {
+		if c, is := p.(*call); is && c.key == key && c.answered && c.err == nil {
 			granted = append(granted, c)
 		}
 	}

@@ -4,38 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// work is one caller that does something to a resource, when the story lets it, and uses the resource then.
+// work is a caller that does something to a resource, when the story lets it, and uses the resource then.
 type work struct {
-	stage *stage
-	host  string
-	born  int
-	key   string
-	op    mesh.Op
-
+	caller
+	op        mesh.Op
 	operation *mesh.Operation
-	err       error // of its begin
-	answered  bool
 	skipped   bool // of what is done once
 	ended     bool
 	failed    bool  // as the story says
 	failure   error // of its end
 	released  bool
-
-	patient context.Context // ends when the story lets the caller go
-	free    context.CancelFunc
-	over    bool
 }
 
 func (w *work) run(ctx context.Context, r *mesh.Resource) {
-	w.patient, w.free = simulate.WithCancel(ctx)
-	defer w.free()
 	w.operation, w.err = r.Begin(w.patient, w.op)
 	w.answered = true
 	_ = simulate.Wait(w.patient, nil)
@@ -45,13 +32,10 @@ func (w *work) run(ctx context.Context, r *mesh.Resource) {
 	if w.uses() {
 		_ = w.operation.Use().Release(ctx)
 	}
-	w.over = true
 }
 
 // runOnce calls Once, whose function ends as the story says.
-func (w *work) runOnce(ctx context.Context, n *mesh.Node, key string, retention time.Duration, opts []mesh.OnceOption) {
-	w.patient, w.free = simulate.WithCancel(ctx)
-	defer w.free()
+func (w *work) runOnce(n *mesh.Node, key string, retention time.Duration, opts []mesh.OnceOption) {
 	ran, err := n.Once(w.patient, key, retention, func(ctx context.Context, op *mesh.Operation) error {
 		w.operation, w.answered = op, true
 		_ = simulate.Wait(ctx, nil)
@@ -59,14 +43,6 @@ func (w *work) runOnce(ctx context.Context, n *mesh.Node, key string, retention 
 	}, opts...)
 	if w.operation == nil {
 		w.err, w.skipped, w.answered = err, err == nil && !ran, true
-	}
-	w.over = true
-}
-
-// letGo makes the caller give up what it has.
-func (w *work) letGo() {
-	if w.free != nil {
-		w.free()
 	}
 }
 
@@ -101,8 +77,8 @@ var resourceForms = []*form{
 		if c.given("n") {
 			opts = append(opts, mesh.Attempts(c.n("n")))
 		}
-		return c.works(once, func(ctx context.Context, n *mesh.Node, key string, w *work) {
-			w.runOnce(ctx, n, key, retention.from, opts)
+		return c.works(once, func(_ context.Context, n *mesh.Node, key string, w *work) {
+			w.runOnce(n, key, retention.from, opts)
 		})
 	}},
 	{text: "{who} is done with {key}", make: func(c *clause) act { return c.ends(nil) }},
@@ -154,22 +130,11 @@ func (c *clause) works(op mesh.Op, run func(ctx context.Context, n *mesh.Node, k
 	who, key := c.who("who"), c.key("key")
 	c.parser.keys[key] = true
 	return func(t *teller) {
-		n := t.nodes[who]
-		if n == nil {
-			t.fail("story", "%s is not in the mesh", who)
-		}
-		w := &work{stage: t.stage, host: who, key: key, op: op, born: t.Host(who).Incarnation()}
-		t.works = append(t.works, w)
-		t.Host(who).Go("caller of "+key, func(ctx context.Context) { run(ctx, n, t.plan.key(key), w) })
-		for end := t.Now() + short; !w.answered && t.Now() < end; {
-			t.sleep(look)
-		}
-		t.say("%s", w.fate())
+		w := &work{op: op}
+		t.begin(w, who, "caller of", key, func(ctx context.Context, n *mesh.Node) { run(ctx, n, t.plan.key(key), w) })
+		t.hear(w, short)
 	}
 }
-
-// short is how long a sentence waits for the turn of an operation, which is soon if nothing else runs.
-const short = 500 * time.Millisecond
 
 // ends ends a caller's operation.
 func (c *clause) ends(failure error) act {
@@ -188,21 +153,11 @@ func (c *clause) ends(failure error) act {
 
 // work returns the latest operation of a host on a resource, which must have come to its turn.
 func (t *teller) work(host, key string) *work {
-	for _, w := range slices.Backward(t.works) {
-		if w.host == host && w.key == key {
-			if w.operation == nil {
-				t.fail("story", "%s", w.fate())
-			}
-			return w
-		}
+	w := find[*work](t, host, key)
+	if w.operation == nil {
+		t.fail("story", "%s", w.fate())
 	}
-	t.fail("story", "%s has done nothing to %s", host, key)
-	return nil
-}
-
-func (w *work) crashed() bool {
-	h := w.stage.Host(w.host)
-	return !h.Up() || h.Incarnation() != w.born
+	return w
 }
 
 // uses reports whether the caller believes that it uses the resource.
@@ -221,34 +176,19 @@ func (w *work) fate() string {
 	case w.crashed():
 		return fmt.Sprintf("%s crashed", w.host)
 	case !w.answered:
-		return fmt.Sprintf("%s waits for %s", w.host, w.key)
+		return fmt.Sprintf("%s waits for %s", w.host, w.name)
 	case w.err != nil:
-		return fmt.Sprintf("%s does not get %s: %s", w.host, w.key, reason(w.err))
+		return fmt.Sprintf("%s does not get %s: %s", w.host, w.name, reason(w.err))
 	case w.skipped || w.operation.Skipped():
-		return fmt.Sprintf("%s skips %s", w.host, w.key)
+		return fmt.Sprintf("%s skips %s", w.host, w.name)
 	case w.runs():
-		return fmt.Sprintf("%s %s %s", w.host, verb.does, w.key)
+		return fmt.Sprintf("%s %s %s", w.host, verb.does, w.name)
 	case !w.ended:
-		return fmt.Sprintf("%s has lost %s", w.host, w.key)
+		return fmt.Sprintf("%s has lost %s", w.host, w.name)
 	case w.failed && w.failure == nil:
-		return fmt.Sprintf("%s has failed with %s", w.host, w.key)
+		return fmt.Sprintf("%s has failed with %s", w.host, w.name)
 	case w.failure != nil:
-		return fmt.Sprintf("%s is done with %s: %s", w.host, w.key, reason(w.failure))
+		return fmt.Sprintf("%s is done with %s: %s", w.host, w.name, reason(w.failure))
 	}
-	return fmt.Sprintf("%s %s %s", w.host, verb.done, w.key)
-}
-
-// workTest is a condition of a caller's latest operation on a resource.
-func workTest(is func(*work) bool) func(*clause) test {
-	return func(c *clause) test {
-		who, key := c.who("who"), c.called("key")
-		return func(t *teller) bool {
-			for _, w := range slices.Backward(t.works) {
-				if w.host == who && w.key == key {
-					return is(w)
-				}
-			}
-			return false
-		}
-	}
+	return fmt.Sprintf("%s %s %s", w.host, verb.done, w.name)
 }

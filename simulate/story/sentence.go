@@ -195,12 +195,12 @@ const patience = 10 * time.Second
 // callForm is a form of a call that takes a key.
 func callForm(text string, m mode, wait bool) *form {
 	return &form{text: text, make: func(c *clause) act {
-		who, r := c.who("who"), request{key: c.key("key"), mode: m, n: int64(c.n("n")), of: int64(c.n("of")), name: c.args["as"]}
+		who, r := c.who("who"), request{key: c.key("key"), mode: m, n: int64(c.n("n")), of: int64(c.n("of")), as: c.args["as"]}
 		hold, patient, in := c.span("hold"), c.span("patience"), ""
 		if c.given("session") {
 			in = c.session("session")
 		}
-		c.parser.keys[r.key], c.parser.keys[r.name] = true, true
+		c.parser.keys[r.key], c.parser.keys[r.as] = true, true
 		return func(t *teller) {
 			r := r
 			r.hold, r.patience = hold.draw(t), patient.draw(t)
@@ -209,10 +209,7 @@ func callForm(text string, m mode, wait bool) *form {
 			}
 			x := t.take(who, r)
 			if wait {
-				for end := t.Now() + patience; !x.answered && !x.crashed() && t.Now() < end; {
-					t.sleep(look)
-				}
-				t.say("%s", x.fate())
+				t.hear(x, patience)
 			}
 		}
 	}}
@@ -223,12 +220,12 @@ func (c *clause) inside(reentrant bool) act {
 	who, key, name := c.who("who"), c.called("key"), c.args["name"]
 	c.parser.keys[name] = true
 	return func(t *teller) {
-		outer := t.find(who, key)
+		outer := find[*call](t, who, key)
 		if !outer.holds() {
 			t.fail("story", "%s does not hold %s", who, key)
 		}
 		r := outer.request
-		r.name, r.outer, r.reentrant, r.hold, r.patience = name, outer, reentrant, 0, 0
+		r.as, r.outer, r.reentrant, r.hold, r.patience = name, outer, reentrant, 0, 0
 		x := t.take(who, r)
 		t.within(patience, "G6 bound", who+" enters "+key+", or not", func() bool { return x.answered })
 		t.say("%s", x.fate())
@@ -292,7 +289,7 @@ func downgrades(wait time.Duration) func(*clause) act {
 func (c *clause) unlock(hasty, wait bool) act {
 	who, key := c.who("who"), c.called("key")
 	return func(t *teller) {
-		x := t.find(who, key)
+		x := find[*call](t, who, key)
 		x.hasty = hasty
 		x.letGo()
 		if !wait {

@@ -15,20 +15,17 @@ import (
 // stage is where a story happens: a world, the mesh in it, and the calls of its users.
 type stage struct {
 	*simulate.World
-	story      *Story
-	plan       *plan
-	seeds      []string
-	nodes      map[string]*mesh.Node // by host: those that have joined
-	ids        map[uint64]string     // node ID -> host, of all nodes that ever joined
-	failed     map[string]error      // by host: why its node is not in the mesh
-	own        map[string]joiner     // by host: what its node asks for that others do not
-	calls      []*call
-	works      []*work
-	candidates []*candidate
-	watchers   []*watcher
-	gates      []*gate
-	opened     map[string]*session
-	traffic    *traffic
+	story    *Story
+	plan     *plan
+	seeds    []string
+	nodes    map[string]*mesh.Node // by host: those that have joined
+	ids      map[uint64]string     // node ID -> host, of all nodes that ever joined
+	failed   map[string]error      // by host: why its node is not in the mesh
+	own      map[string]joiner     // by host: what its node asks for that others do not
+	parties  []party               // all callers, in the order in which they came
+	watchers []*watcher
+	opened   map[string]*session
+	traffic  *traffic
 
 	answers [][]string
 	ending  bool // the story is told
@@ -107,12 +104,17 @@ func (t *teller) fail(class, format string, args ...any) {
 	}
 }
 
-// on runs f on a host, with its node, and waits for it.
-func (t *teller) on(host string, f func(ctx context.Context, n *mesh.Node)) {
-	n := t.nodes[host]
-	if n == nil {
+// node returns the node of a host, which must be in the mesh.
+func (t *teller) node(host string) *mesh.Node {
+	if t.nodes[host] == nil {
 		t.fail("story", "%s is not in the mesh", host)
 	}
+	return t.nodes[host]
+}
+
+// on runs f on a host, with its node, and waits for it.
+func (t *teller) on(host string, f func(ctx context.Context, n *mesh.Node)) {
+	n := t.node(host)
 	t.Host(host).Do(t.ctx, "story", func(ctx context.Context) { f(ctx, n) })
 }
 
@@ -212,23 +214,11 @@ func (t *teller) end() {
 	t.ending = true
 	t.traffic.clear()
 	t.HealAll()
-	for _, c := range t.calls {
-		c.letGo()
-	}
-	for _, w := range t.works {
-		w.letGo()
-	}
-	for _, c := range t.candidates {
-		c.letGo()
-	}
-	for _, g := range t.gates {
-		g.letGo()
+	for _, p := range t.parties {
+		p.common().letGo()
 	}
 	t.within(t.plan.ttl+t.plan.maxTTL+15*time.Second, "G6", "after the story, every call ends", func() bool {
-		return !slices.ContainsFunc(t.calls, func(c *call) bool { return !c.over && !c.crashed() }) &&
-			!slices.ContainsFunc(t.works, func(w *work) bool { return !w.over && !w.crashed() }) &&
-			!slices.ContainsFunc(t.candidates, func(c *candidate) bool { return !c.over && !c.crashed() }) &&
-			!slices.ContainsFunc(t.gates, func(g *gate) bool { return !g.over && !g.crashed() })
+		return !slices.ContainsFunc(t.parties, func(p party) bool { return !p.common().over && !p.common().crashed() })
 	})
 	_ = t.History().Finish()
 	t.over = true
