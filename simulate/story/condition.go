@@ -15,15 +15,15 @@ import (
 
 // condition is something that is so or not.
 type condition struct {
-	text  string
-	begin []func(t *teller) // before it is asked for the first time
-	holds func(t *teller) bool
+	text    string
+	watched []*phrase // messages that are watched from before it is asked for the first time
+	holds   func(t *teller) bool
 }
 
 // starts is called before the condition is asked for the first time.
 func (c *condition) starts(t *teller) {
-	for _, begin := range c.begin {
-		begin(t)
+	for _, p := range c.watched {
+		t.traffic.watches = append(t.traffic.watches, &watch{phrase: p})
 	}
 }
 
@@ -178,7 +178,7 @@ func (p *parser) condition(text string) (*condition, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts, whole.begin = append(parts, c), append(whole.begin, c.begin...)
+		parts, whole.watched = append(parts, c), append(whole.watched, c.watched...)
 	}
 	whole.holds = func(t *teller) bool {
 		return !slices.ContainsFunc(parts, func(c *condition) bool { return !c.holds(t) })
@@ -195,8 +195,8 @@ func (p *parser) simple(text string) (*condition, error) {
 		}
 		most, _ := strconv.Atoi(m[1])
 		return &condition{
-			text:  text,
-			begin: []func(t *teller){func(t *teller) { t.traffic.watches = append(t.traffic.watches, &watch{phrase: ph}) }},
+			text:    text,
+			watched: []*phrase{ph},
 			holds: func(t *teller) bool {
 				n := t.traffic.sent(ph)
 				return m[1] == "" && n > 0 || m[1] != "" && n <= most

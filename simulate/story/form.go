@@ -1,12 +1,15 @@
 package story
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate"
 )
 
 // form is what a sentence looks like: words, {kinds}, and [what may be left out].
@@ -143,6 +146,14 @@ func parseSpan(text string) (s span, err error) {
 		err = fmt.Errorf("%q ends before it begins", text)
 	}
 	return s, err
+}
+
+// limit returns a context that ends after a duration of the span, or ctx if the story gives none.
+func (s span) limit(ctx context.Context, t *teller) (context.Context, context.CancelFunc) {
+	if s == (span{}) {
+		return ctx, func() {}
+	}
+	return simulate.WithTimeout(ctx, s.draw(t))
 }
 
 // draw returns a duration of the span, by the seed.

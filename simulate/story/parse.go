@@ -102,7 +102,7 @@ func (p *parser) sentence(text string) (act, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case len(c.begin) > 0:
+		case len(c.watched) > 0:
 			return nil, errors.New(`"are sent" looks from the beginning of a sentence on, and "must" at one moment: say "until" or "throughout"`)
 		}
 		if c.text = rest; class == "" {

@@ -127,23 +127,13 @@ func (p *plan) place() error {
 		p.ports[host] = firstPort
 	}
 	for n, host := range p.servers {
-		placed := p.servers[:n+1]
-		if err := p.call(host, func(got []string) bool { return slices.Equal(got[:n+1], placed) }); err != nil {
-			return err
+		for !slices.Equal(p.order()[:n+1], p.servers[:n+1]) {
+			if p.ports[host]++; p.ports[host] == firstPort+mostPorts {
+				return fmt.Errorf("found no port for the node of %s that gives it its place on the ring", host)
+			}
 		}
 	}
 	return nil
-}
-
-// call finds a port for a node with which the order of the ring fits.
-func (p *plan) call(host string, fits func(order []string) bool) error {
-	for i := range mostPorts {
-		p.ports[host] = firstPort + i
-		if fits(p.order()) {
-			return nil
-		}
-	}
-	return fmt.Errorf("found no port for the node of %s that gives it its place on the ring", host)
 }
 
 // address returns where a host's node can be dialled.
@@ -172,13 +162,6 @@ func (p *plan) order() (hosts []string) {
 	return hosts
 }
 
-func numbered(name string, i int) string {
-	if i == 0 {
-		return name
-	}
-	return fmt.Sprintf("%s.%d", name, i)
-}
-
 // key returns what a key of the story is called in its mesh: "k" as it is, "k@5" by a
 // name that lies in shard 5.
 func (p *plan) key(name string) string {
@@ -186,11 +169,11 @@ func (p *plan) key(name string) string {
 	if !ok {
 		return name
 	}
-	for i := 0; ; i++ {
-		if key := numbered(base, i); ring.Shard(key, p.shards) == sh {
-			return key
-		}
+	key := base
+	for i := 1; ring.Shard(key, p.shards) != sh; i++ {
+		key = fmt.Sprintf("%s.%d", base, i)
 	}
+	return key
 }
 
 // hasKey returns an error unless the mesh has the shard that a key is to lie in.

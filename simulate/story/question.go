@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/lockmesh/mesh"
-	"github.com/lockmesh/mesh/simulate"
 )
 
 // Questions. Their answers are the same for every seed, if the story is true.
@@ -66,11 +65,8 @@ var questionForms = []*form{
 			var names []string
 			var err error
 			t.on(who, func(ctx context.Context, n *mesh.Node) {
-				if d.to > 0 {
-					var cancel func()
-					ctx, cancel = simulate.WithTimeout(ctx, d.draw(t))
-					defer cancel()
-				}
+				ctx, cancel := d.limit(ctx, t)
+				defer cancel()
 				var all []mesh.Member
 				all, err = n.ListMembers(ctx)
 				for _, m := range all {

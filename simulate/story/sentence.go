@@ -123,11 +123,8 @@ var callForms = []*form{
 			x := t.granted(who, key)
 			var err error
 			t.Host(who).Do(t.ctx, "story", func(ctx context.Context) {
-				if patient.to > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = simulate.WithTimeout(ctx, patient.draw(t))
-					defer cancel()
-				}
+				ctx, cancel := patient.limit(ctx, t)
+				defer cancel()
 				err = x.lock.Extend(ctx, d.draw(t))
 			})
 			t.result(err, "%s has extended %s", "%s cannot extend %s", who, key)
@@ -347,7 +344,7 @@ var nodeForms = []*form{
 		n := c.n("n")
 		return func(t *teller) { t.History().Meshes = n }
 	}},
-	joinForm("{who} joins", nil),
+	joinForm("{who} joins", func(*clause) joiner { return joiner{} }),
 	joinForm("{who} joins with {n} shards", func(c *clause) joiner {
 		return joiner{opts: []mesh.Option{mesh.WithShards(c.n("n"))}}
 	}),
@@ -364,12 +361,15 @@ var nodeForms = []*form{
 	joinForm("{who} joins without a port", func(*clause) joiner {
 		return joiner{portless: true, opts: []mesh.Option{mesh.WithClientOnly()}}
 	}),
-	joinForm("{who} joins without seeds", func(*clause) joiner { return joiner{alone: true} }),
+	joinForm("{who} joins without seeds", func(*clause) joiner { return joiner{seeds: []string{}} }),
 	joinForm("{who} founds a mesh of one", func(*clause) joiner {
-		return joiner{alone: true, opts: []mesh.Option{mesh.WithFound()}}
+		return joiner{seeds: []string{}, opts: []mesh.Option{mesh.WithFound()}}
 	}),
-	{text: "{who} leaves[ within {time}]", make: func(c *clause) act { return c.leave(true) }},
-	{text: "{who} begins to leave[ within {time}]", make: func(c *clause) act { return c.leave(false) }},
+	operatorForm("{who} leaves[ within {time}]", leaves),
+	{text: "{who} begins to leave[ within {time}]", make: func(c *clause) act {
+		leave := c.operates(leaves)
+		return func(t *teller) { t.beside("leave", leave) }
+	}},
 	operatorForm("{who} declares {who:other} dead[ within {time}]", func(c *clause) operator {
 		other := c.who("other")
 		return operator{func(ctx context.Context, n *mesh.Node, at addresses) error {
@@ -417,7 +417,6 @@ var nodeForms = []*form{
 type joiner struct {
 	opts  []mesh.Option
 	seeds []string // nil: those of all
-	alone bool     // without seeds
 	// silent: it says nothing of the mesh's parameters.
 	silent   bool
 	portless bool // it opens no port
@@ -433,21 +432,24 @@ type operator struct {
 type addresses = func(host string) string
 
 func operatorForm(text string, own func(c *clause) operator) *form {
-	return &form{text: text, make: func(c *clause) act {
-		who, d, op := c.who("who"), c.span("time"), own(c)
-		return func(t *teller) {
-			var err error
-			t.on(who, func(ctx context.Context, n *mesh.Node) {
-				if d.to > 0 {
-					var cancel func()
-					ctx, cancel = simulate.WithTimeout(ctx, d.draw(t))
-					defer cancel()
-				}
-				err = op.do(ctx, n, t.plan.address)
-			})
-			t.result(err, "%s "+op.done, "%s "+op.failed, who)
-		}
-	}}
+	return &form{text: text, make: func(c *clause) act { return c.operates(own) }}
+}
+
+func (c *clause) operates(own func(c *clause) operator) act {
+	who, d, op := c.who("who"), c.span("time"), own(c)
+	return func(t *teller) {
+		var err error
+		t.on(who, func(ctx context.Context, n *mesh.Node) {
+			ctx, cancel := d.limit(ctx, t)
+			defer cancel()
+			err = op.do(ctx, n, t.plan.address)
+		})
+		t.result(err, "%s "+op.done, "%s "+op.failed, who)
+	}
+}
+
+func leaves(*clause) operator {
+	return operator{func(ctx context.Context, n *mesh.Node, _ addresses) error { return n.Leave(ctx) }, "has left", "leaves"}
 }
 
 func joinForm(text string, own func(c *clause) joiner) *form {
@@ -457,10 +459,7 @@ func joinForm(text string, own func(c *clause) joiner) *form {
 			c.fail(err)
 			return nil
 		}
-		var j joiner
-		if own != nil {
-			j = own(c)
-		}
+		j := own(c)
 		return func(t *teller) {
 			t.own[who] = j
 			t.boot(who)
@@ -468,24 +467,4 @@ func joinForm(text string, own func(c *clause) joiner) *form {
 			t.result(t.failed[who], "%s is in the mesh", "%s cannot join", who)
 		}
 	}}
-}
-
-func (c *clause) leave(wait bool) act {
-	who, d := c.who("who"), c.span("time")
-	leave := func(t *teller) {
-		var err error
-		t.on(who, func(ctx context.Context, n *mesh.Node) {
-			if d.to > 0 {
-				var cancel func()
-				ctx, cancel = simulate.WithTimeout(ctx, d.draw(t))
-				defer cancel()
-			}
-			err = n.Leave(ctx)
-		})
-		t.result(err, "%s has left", "%s leaves", who)
-	}
-	if wait {
-		return leave
-	}
-	return func(t *teller) { t.beside("leave", leave) }
 }

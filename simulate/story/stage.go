@@ -138,7 +138,7 @@ func (s *stage) boot(host string) {
 		if s.plan.keep {
 			opts = append(opts, mesh.WithStateDir("/var/lib/"+host))
 		}
-		if own.seeds != nil || own.alone {
+		if own.seeds != nil {
 			seeds = own.seeds
 		}
 		if len(seeds) == 1 {
