@@ -124,7 +124,7 @@ func TestWriteLogWritesNothingThatReadRefuses(t *testing.T) {
 func TestWritersReportErrors(t *testing.T) {
 	tl, full := account(), errors.New("disk full")
 	for name, write := range map[string]func(io.Writer) error{
-		"text": tl.WriteText, "full text": tl.WriteFullText, "log": tl.WriteLog, "HTML": tl.WriteHTML,
+		"text": tl.WriteText, "log": tl.WriteLog, "HTML": tl.WriteHTML,
 		"Mermaid": func(w io.Writer) error { return tl.WriteMermaid(w, 9, 5) },
 	} {
 		if err := write(&failing{full}); !errors.Is(err, full) {

@@ -156,8 +156,11 @@ func routineMessage(name string) bool {
 // Roles of a replica that a moment may name.
 var roles = [...]string{"leader", "candidate", "follower", "learner", "none"}
 
-// beginOf says of which kind the Begin of each kind must be.
-var beginOf = [len(kindNames)]Kind{Ended: Fault, Refused: Called, Held: Called, HoldEnded: Held, Unlocked: Held}
+// beginOf and frameOf say of which kind the Begin and the Frame of each kind must be; 0: it has none.
+var (
+	beginOf = [len(kindNames)]Kind{Ended: Fault, Refused: Called, Held: Called, HoldEnded: Held, Unlocked: Held}
+	frameOf = [len(kindNames)]Kind{Arrived: Sent, Lost: Sent}
+)
 
 // checkMoment checks m by itself, and what it refers to. Moments before m are good.
 func (t *Timeline) checkMoment(m *Moment) error {
@@ -171,7 +174,7 @@ func (t *Timeline) checkMoment(m *Moment) error {
 		free bool // any kind will do
 	}{
 		{"cause", m.Cause, 0, true},
-		{"frame", m.Frame, frameOf(m.Kind), false},
+		{"frame", m.Frame, frameOf[m.Kind], false},
 		{"begin", m.Begin, beginOf[m.Kind], false},
 	} {
 		switch {
@@ -197,11 +200,4 @@ func (t *Timeline) checkMoment(m *Moment) error {
 		return fmt.Errorf("%q is no role", m.Role)
 	}
 	return nil
-}
-
-func frameOf(k Kind) Kind {
-	if k == Arrived || k == Lost {
-		return Sent
-	}
-	return 0
 }

@@ -12,22 +12,17 @@ import (
 
 // WriteText writes a line for each moment, in columns: when, where, what. Routine
 // frames, of which there are many, are left out, and moments that only repeat the fault that caused them, such as Down
-// after a crash; WriteFullText has them.
+// after a crash; the log and the page have them.
 //
 //	12.000420s  -             partition a | b c
 //	14.207113s  b/worker      holds "orders" token 41
 //
 // The further lines of a text of several lines are indented. Characters that cannot be printed are escaped as
 // in Go.
-func (t *Timeline) WriteText(w io.Writer) error { return t.writeText(w, false) }
-
-// WriteFullText writes a line for every moment, also for those that WriteText leaves out.
-func (t *Timeline) WriteFullText(w io.Writer) error { return t.writeText(w, true) }
-
-func (t *Timeline) writeText(w io.Writer, routine bool) error {
+func (t *Timeline) WriteText(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for i := range t.Moments {
-		if m := &t.Moments[i]; routine || !t.Routine(m) && !t.implied(m) {
+		if m := &t.Moments[i]; !t.Routine(m) && !t.implied(m) {
 			_, _ = out.WriteString(t.line(m)) // Flush has the error
 		}
 	}

@@ -31,14 +31,14 @@ func TestWriteText(t *testing.T) {
 	}
 }
 
-func TestWriteFullTextHasRoutineFrames(t *testing.T) {
-	var b strings.Builder
-	if err := account().WriteFullText(&b); err != nil {
-		t.Fatal(err)
+func TestLinesOfRoutineFrames(t *testing.T) {
+	tl, all := account(), ""
+	for i := range tl.Moments {
+		all += tl.line(&tl.Moments[i])
 	}
 	for _, want := range []string{"0.030000s  b              -> a renewal\n", "0.031000s  a              lost from b renewal: cut\n"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("WriteFullText lacks %q:\n%s", want, b.String())
+		if !strings.Contains(all, want) {
+			t.Errorf("the lines lack %q:\n%s", want, all)
 		}
 	}
 }
