@@ -60,14 +60,14 @@ type judge struct {
 
 // verdict is what a judge has found.
 type verdict struct {
-	grants, failures, writes int
-	fenced                   int            // late writes that the tokens stop
-	overs                    int            // holds of fixed length that came to their end
-	losses                   map[string]int // lost holds, by what explains them
-	errors                   map[string]int // failed calls, by class
-	wait                     time.Duration  // the longest for a key that nobody believed in
-	waited                   string         // for which, when
-	violations               []violation
+	grants, writes int
+	fenced         int            // late writes that the tokens stop
+	overs          int            // holds of fixed length that came to their end
+	losses         map[string]int // lost holds, by what explains them
+	errors         map[string]int // failed calls, by class
+	wait           time.Duration  // the longest for a key that nobody believed in
+	waited         string         // for which, when
+	violations     []violation
 }
 
 // violation is one broken promise.
@@ -336,7 +336,6 @@ func (j *judge) lost(h *hold, at moment) {
 
 // failed takes the error of a call.
 func (j *judge) failed(r record) {
-	j.failures++
 	j.errors[r.note]++
 	delete(j.begun, r.id())
 	switch {

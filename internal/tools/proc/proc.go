@@ -30,8 +30,8 @@ type Command struct {
 
 // Result is what a command wrote and used.
 type Result struct {
-	Output    string // the first 64 KiB of what it wrote
-	Wall, CPU time.Duration
+	Output string // the first 64 KiB of what it wrote
+	CPU    time.Duration
 }
 
 // Run runs a command in a process group of its own and kills the whole group when the
@@ -40,7 +40,6 @@ type Result struct {
 func Run(ctx context.Context, c Command) (Result, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, c.Wall, ErrHangs)
 	defer cancel()
-	begun := time.Now()
 	cmd := exec.CommandContext(timed, c.Args[0], c.Args[1:]...)
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	out := &head{}
@@ -64,7 +63,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	if cause := context.Cause(timed); err != nil && cause != nil {
 		err = cause
 	}
-	r.Output, r.Wall = string(out.text), time.Since(begun)
+	r.Output = string(out.text)
 	return r, err
 }
 
