@@ -30,9 +30,7 @@ func (g *guests) elect(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 				return
 			}
 			g.lead(l.Context(), l, chance)
-			wait, cancel := g.wait(ctx, chance)
-			defer cancel()
-			_ = l.Resign(wait)
+			g.tries(ctx, chance, l.Resign)
 		}
 	})
 }
@@ -50,9 +48,7 @@ func (g *guests) candidate(ctx context.Context, n *mesh.Node, chance *rand.Rand)
 		if chance.IntN(2) == 0 {
 			g.stay(l.Context(), 3*ttl) // for longer than a lease lasts: what an observer is told may have been so a lease ago
 		}
-		wait, cancel = g.wait(ctx, chance)
-		_ = l.Resign(wait)
-		cancel()
+		g.tries(ctx, chance, l.Resign)
 	}
 }
 

@@ -36,9 +36,7 @@ func (g *guests) downgrade(ctx context.Context, n *mesh.Node, chance *rand.Rand)
 		reader, _ := l.Downgrade(wait)
 		if reader != nil {
 			_ = simulate.Sleep(reader.Context(), upTo(chance, ttl/4))
-			wait, cancel := g.wait(ctx, chance)
-			defer cancel()
-			_ = reader.Unlock(wait)
+			g.tries(ctx, chance, reader.Unlock)
 		}
 	})
 }

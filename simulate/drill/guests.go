@@ -122,6 +122,13 @@ func (g *guests) wait(ctx context.Context, chance *rand.Rand) (context.Context, 
 	return simulate.WithTimeout(ctx, upTo(chance, g.patience))
 }
 
+// tries makes a call, whatever comes of it.
+func (g *guests) tries(ctx context.Context, chance *rand.Rand, call func(ctx context.Context) error) {
+	wait, cancel := g.wait(ctx, chance)
+	defer cancel()
+	_ = call(wait)
+}
+
 // options draws what may be said with a call.
 func (g *guests) options(chance *rand.Rand) (opts []mesh.LockOption) {
 	if chance.IntN(4) == 0 {
@@ -163,17 +170,25 @@ func (g *guests) anyCall(ctx context.Context, n locker, key string, chance *rand
 
 // many runs do in some actors at a time, and waits for all.
 func (g *guests) many(ctx context.Context, chance *rand.Rand, do func(ctx context.Context, chance *rand.Rand)) {
-	left := 1 + chance.IntN(g.crowd)
-	over := make(chan struct{})
-	for range left {
+	gather(ctx, 1+chance.IntN(g.crowd), "friend", func() func(ctx context.Context) {
 		chance := rand.New(rand.NewPCG(chance.Uint64(), 0))
-		simulate.Go(ctx, "friend", func(ctx context.Context) {
+		return func(ctx context.Context) { do(ctx, chance) }
+	})
+}
+
+// gather runs so many actors at a time, and waits for all. What each does, next draws.
+func gather(ctx context.Context, size int, name string, next func() func(ctx context.Context)) {
+	left := size
+	over := make(chan struct{})
+	for range size {
+		do := next()
+		simulate.Go(ctx, name, func(ctx context.Context) {
 			defer func() {
 				if left--; left == 0 {
 					close(over)
 				}
 			}()
-			do(ctx, chance)
+			do(ctx)
 		})
 	}
 	_ = simulate.Wait(ctx, over)
@@ -194,9 +209,7 @@ func (g *guests) rush(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 			return
 		}
 		_ = simulate.Sleep(ctx, upTo(chance, 20*time.Millisecond))
-		wait, cancel = g.wait(ctx, chance)
-		defer cancel()
-		_ = l.Unlock(wait)
+		g.tries(ctx, chance, l.Unlock)
 	})
 }
 
@@ -209,9 +222,7 @@ func (g *guests) mix(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 		return
 	}
 	_ = simulate.Sleep(l.Context(), upTo(chance, ttl/8))
-	wait, cancel = g.wait(ctx, chance)
-	defer cancel()
-	_ = l.Unlock(wait)
+	g.tries(ctx, chance, l.Unlock)
 }
 
 // together: some share a session, and take locks there of all kinds, until one closes it or
@@ -230,15 +241,11 @@ func (g *guests) together(ctx context.Context, n *mesh.Node, chance *rand.Rand) 
 				_ = simulate.Sleep(l.Context(), upTo(chance, ttl/8))
 			}
 			if err == nil && chance.IntN(4) > 0 {
-				wait, cancel := g.wait(ctx, chance)
-				_ = l.Unlock(wait)
-				cancel()
+				g.tries(ctx, chance, l.Unlock)
 			}
 		}
 		if chance.IntN(4) == 0 {
-			wait, cancel := g.wait(ctx, chance)
-			_ = s.Close(wait)
-			cancel()
+			g.tries(ctx, chance, s.Close)
 		}
 	})
 	_ = s.Close(ctx)
@@ -263,9 +270,7 @@ func (g *guests) nest(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	chance.Shuffle(len(handles), func(i, j int) { handles[i], handles[j] = handles[j], handles[i] })
 	for _, l := range handles {
 		_ = simulate.Sleep(l.Context(), upTo(chance, ttl/16))
-		wait, cancel := g.wait(ctx, chance)
-		_ = l.Unlock(wait)
-		cancel()
+		g.tries(ctx, chance, l.Unlock)
 	}
 }
 
@@ -392,9 +397,7 @@ func (g *guests) barrier(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 			return
 		}
 		_ = simulate.Sleep(p.Context(), upTo(chance, ttl/8))
-		wait, cancel = g.wait(ctx, chance)
-		defer cancel()
-		_ = p.Leave(wait)
+		g.tries(ctx, chance, p.Leave)
 	})
 }
 
@@ -522,9 +525,7 @@ func (g *guests) resize(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 		cancel()
 		_ = simulate.Sleep(l.Context(), upTo(chance, ttl/8))
 	}
-	wait, cancel = g.wait(ctx, chance)
-	defer cancel()
-	_ = l.Unlock(wait)
+	g.tries(ctx, chance, l.Unlock)
 }
 
 // upTo draws a duration, as often a short one as a long one.

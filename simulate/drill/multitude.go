@@ -84,23 +84,15 @@ var multitudes = [...]func(ctx context.Context, n *mesh.Node, chance *rand.Rand,
 func crowd(ctx context.Context, size int, chance *rand.Rand, take func(ctx context.Context) (*mesh.Lock, error)) {
 	wait, cancel := simulate.WithTimeout(ctx, ttl+upTo(chance, ttl))
 	defer cancel()
-	left := size
-	over := make(chan struct{})
-	for range size {
+	gather(ctx, size, "one of many", func() func(ctx context.Context) {
 		work := upTo(chance, ttl)
-		simulate.Go(ctx, "one of many", func(ctx context.Context) {
-			defer func() {
-				if left--; left == 0 {
-					close(over)
-				}
-			}()
+		return func(ctx context.Context) {
 			l, err := take(wait)
 			if err != nil {
 				return
 			}
 			_ = simulate.Sleep(ctx, work)
 			_ = l.Unlock(ctx)
-		})
-	}
-	_ = simulate.Wait(ctx, over)
+		}
+	})
 }

@@ -24,11 +24,7 @@ func (g *guests) set(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 				return
 			}
 			_ = simulate.Sleep(l.Context(), upTo(chance, ttl/16))
-			defer func() {
-				wait, cancel := g.wait(ctx, chance)
-				defer cancel()
-				_ = l.Unlock(wait)
-			}()
+			defer g.tries(ctx, chance, l.Unlock)
 			in, keys = l.WithContext(ctx), keys[1:]
 		}
 		if len(keys) == 0 {
@@ -50,9 +46,7 @@ func (g *guests) set(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 			work = g.longest // it ends by itself
 		}
 		_ = simulate.Sleep(set.Context(), work)
-		wait, cancel = g.wait(ctx, chance)
-		defer cancel()
-		_ = set.Unlock(wait)
+		g.tries(ctx, chance, set.Unlock)
 	})
 }
 
@@ -65,7 +59,5 @@ func (g *guests) inside(ctx, in context.Context, n *mesh.Node, chance *rand.Rand
 		return
 	}
 	_ = simulate.Sleep(l.Context(), upTo(chance, ttl/16))
-	wait, cancel = g.wait(ctx, chance)
-	defer cancel()
-	_ = l.Unlock(wait)
+	g.tries(ctx, chance, l.Unlock)
 }
