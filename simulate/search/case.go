@@ -91,17 +91,17 @@ func (c Case) String() string {
 // Take sets one field of c by its word: name is one of those that Words lists, "seed" for example, and value is
 // what follows it. Known is false for any other name. The error says what is wrong with value; c is of no use then.
 func (c *Case) Take(name, value string) (known bool, err error) {
-	number := func(what string) (n uint64) {
+	number := func() (n uint64) {
 		if n, err = strconv.ParseUint(value, 10, 64); err != nil {
-			err = fmt.Errorf("search: %s %q is not a number of at most 64 bits", what, value)
+			err = fmt.Errorf("search: %s %q is not a number of at most 64 bits", name, value)
 		}
 		return n
 	}
 	switch name {
 	case "seed":
-		c.Seed = number("seed")
+		c.Seed = number()
 	case "variant":
-		c.Variant = number("variant")
+		c.Variant = number()
 	case "profile":
 		c.Profile, err = simulate.ParseProfile(value)
 	case "set":

@@ -107,12 +107,12 @@ func (s Plan) testCase(ctx context.Context, t T, over func(), c Case) {
 	t.Helper()
 	o := s.Replay(c, true)
 	where := keep(t, o.Timeline)
-	_, stopped := errors.AsType[*simulate.Stopped](o.Err)
+	stopped, is := errors.AsType[*simulate.Stopped](o.Err)
 	switch {
-	case signalled(ctx) && interrupted(o.Err):
-		giveUp(ctx, t, over, fmt.Sprintf("%v\n%s%s", o.Err, stateOf(o.Err), where))
-	case stopped:
-		t.Logf("%v\n%s%s", o.Err, stateOf(o.Err), where)
+	case is && stopped.Interrupted && signalled(ctx):
+		giveUp(ctx, t, over, fmt.Sprintf("%v\n%s%s", o.Err, stopped.State, where))
+	case is:
+		t.Logf("%v\n%s%s", o.Err, stopped.State, where)
 	case o.Err != nil:
 		t.Fatalf("%v\n%s", o.Err, where)
 	default:
@@ -145,12 +145,6 @@ func (s Plan) testSearch(ctx context.Context, t T, over func()) {
 		t.Logf("%s", strings.Join(append([]string{s.played(report) + ": no failure"}, notes...), "\n"))
 		x.also(notes)
 	}
-}
-
-// stateOf tells how the world of a run stood that was stopped.
-func stateOf(err error) string {
-	stopped, _ := errors.AsType[*simulate.Stopped](err)
-	return stopped.State
 }
 
 // played tells what a search has done.
@@ -199,97 +193,65 @@ type request struct {
 }
 
 // request reads the words of Environment, and lets them change the search.
-func (s *Plan) request(words string) (request, error) {
-	rest, search, until, err := takeWords(words)
-	if err != nil {
-		return request{}, err
-	}
-	one, err := s.override(rest)
-	if err != nil {
-		return request{}, err
-	}
-	if one == nil && until != (simulate.Until{}) {
-		return request{}, fmt.Errorf("%s: until= stops one seed: name it with seed=", Environment)
-	}
-	return request{search, one, until}, nil
-}
-
-// takeWords takes those words out that are of no case.
-func takeWords(words string) (rest string, search int, until simulate.Until, err error) {
-	search = 1
+func (s *Plan) request(words string) (r request, err error) {
+	r.search = 1
+	c := caseOf(s.Options)
+	named, profile, larger := false, false, false // words of a case, its profile, another size of the search
 	for _, word := range strings.Fields(words) {
 		name, value, _ := strings.Cut(word, "=")
 		switch name {
 		case "search":
-			if search, err = strconv.Atoi(value); err != nil || search < 1 {
-				return "", 0, simulate.Until{}, fmt.Errorf("%s: %q is not the number of a search", Environment, word)
+			if r.search, err = strconv.Atoi(value); err != nil || r.search < 1 {
+				err = fmt.Errorf("%q is not the number of a search", word)
 			}
 		case "until":
-			if until.Events, err = strconv.ParseUint(value, 10, 64); err != nil {
-				until.Time, err = time.ParseDuration(value)
+			if r.until.Events, err = strconv.ParseUint(value, 10, 64); err != nil {
+				r.until.Time, err = time.ParseDuration(value)
 			}
-			if err != nil || until.Time < 0 || until == (simulate.Until{}) {
-				return "", 0, simulate.Until{}, fmt.Errorf("%s: %q is neither a number of events nor a time such as until=12.5s", Environment, word)
+			if err != nil || r.until.Time < 0 || r.until == (simulate.Until{}) {
+				err = fmt.Errorf("%q is neither a number of events nor a time such as until=12.5s", word)
 			}
-		default:
-			rest += word + " "
-		}
-	}
-	return rest, search, until, nil
-}
-
-// override lets words change the search. If they name one case, it returns that.
-func (s *Plan) override(words string) (one *Case, err error) {
-	if strings.TrimSpace(words) == "" {
-		return nil, nil
-	}
-	c := caseOf(s.Options)
-	search, profile := false, false
-	for _, word := range strings.Fields(words) {
-		name, value, _ := strings.Cut(word, "=")
-		known, err := c.Take(name, value)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", Environment, err)
-		}
-		switch name {
-		case "profile":
-			profile = true
 		case "seeds", "for":
-			if !search {
+			if !larger {
 				s.Seeds, s.For = 0, 0
 			}
-			search = true
-			if err := s.resize(word); err != nil {
-				return nil, err
-			}
+			larger = true
+			err = s.resize(name, value)
 		default:
-			if !known {
-				return nil, fmt.Errorf("%s: there is no %q: there are seed, profile, set, only, variant, bug, until, search, seeds and for", Environment, name)
+			var known bool
+			if known, err = c.Take(name, value); !known {
+				err = fmt.Errorf("there is no %q: there are seed, profile, set, only, variant, bug, until, search, seeds and for", name)
 			}
+			named, profile = true, profile || name == "profile"
+		}
+		if err != nil {
+			return request{}, fmt.Errorf("%s: %w", Environment, err)
 		}
 	}
 	s.Options = c.apply(s.Options)
 	if profile {
 		s.Profiles = nil
 	}
-	if search {
-		return nil, nil
+	switch {
+	case named && !larger:
+		c = s.Case(c.Seed)
+		r.one = &c
+	case r.until != simulate.Until{}:
+		return request{}, fmt.Errorf("%s: until= stops one seed: name it with seed=", Environment)
 	}
-	c = s.Case(c.Seed)
-	return &c, nil
+	return r, nil
 }
 
 // resize lets seeds=1000 or for=10m say how long the search is.
-func (s *Plan) resize(word string) (err error) {
-	name, value, _ := strings.Cut(word, "=")
+func (s *Plan) resize(name, value string) (err error) {
 	if name == "seeds" {
 		if s.Seeds, err = strconv.Atoi(value); err != nil || s.Seeds < 1 {
-			return fmt.Errorf("%s: %q is not a number of seeds", Environment, word)
+			return fmt.Errorf("\"seeds=%s\" is not a number of seeds", value)
 		}
 		return nil
 	}
 	if s.For, err = time.ParseDuration(value); err != nil || s.For <= 0 {
-		return fmt.Errorf("%s: %q is not a time such as for=10m", Environment, word)
+		return fmt.Errorf("\"for=%s\" is not a time such as for=10m", value)
 	}
 	return nil
 }
@@ -368,27 +330,21 @@ func (s Shrunk) soFar() string {
 
 // keep writes the timeline's files, and says where they are.
 func keep(t T, tl *timeline.Timeline) string {
-	dir := ""
+	var dir string
+	var err error
 	if testFlag("artifacts") {
 		dir = t.ArtifactDir()
+	} else {
+		dir, err = os.MkdirTemp("", "lockmesh-")
 	}
-	page, err := writeFiles(tl, dir)
+	page := filepath.Join(dir, "run.html")
+	if err == nil {
+		err = errors.Join(timeline.WriteFile(page, tl.WriteHTML), timeline.WriteFile(filepath.Join(dir, "run.log"), tl.WriteLog))
+	}
 	if err != nil {
 		return fmt.Sprintf("the timeline is not kept: %v", err)
 	}
 	return "open " + page
-}
-
-// writeFiles writes the timeline into the directory, or, if that is empty, into a new one
-// among the temporary ones. It returns the page's path.
-func writeFiles(tl *timeline.Timeline, dir string) (page string, err error) {
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "lockmesh-"); err != nil {
-			return "", err
-		}
-	}
-	page = filepath.Join(dir, "run.html")
-	return page, errors.Join(timeline.WriteFile(page, tl.WriteHTML), timeline.WriteFile(filepath.Join(dir, "run.log"), tl.WriteLog))
 }
 
 // testLine returns what repeats cases of a test's search: an environment and a command.

@@ -249,7 +249,7 @@ func TestWordsSizeASearch(t *testing.T) {
 		{"profile=calm", 7, time.Hour},
 	} {
 		p := Plan{Seeds: 7, For: time.Hour}
-		if _, err := p.override(tt.words); err != nil || p.Seeds != tt.seeds || p.For != tt.long {
+		if _, err := p.request(tt.words); err != nil || p.Seeds != tt.seeds || p.For != tt.long {
 			t.Errorf("%s: %v, %d seeds, for %v", tt.words, err, p.Seeds, p.For)
 		}
 	}
