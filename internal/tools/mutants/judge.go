@@ -289,38 +289,24 @@ func (j *judge) buildAll(ctx context.Context, all []*mutant) error {
 // judgeAll runs all watchers' tests, several at once, and reports each result to tell, one at
 // a time.
 func (j *judge) judgeAll(ctx context.Context, all []*mutant, tell func(result) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	work := make(chan func())
-	var workers sync.WaitGroup
-	for range j.workers {
-		workers.Go(func() {
-			for f := range work {
-				f()
-			}
-		})
+	type look struct {
+		*mutant
+		watcher
 	}
-	var mu sync.Mutex
+	var looks []look
 	for _, m := range all {
 		for _, w := range m.watchers {
-			look := func() {
-				r, err := j.watch(ctx, m, w)
-				mu.Lock()
-				defer mu.Unlock()
-				if err == nil && ctx.Err() == nil {
-					err = tell(r)
-				}
-				if err != nil {
-					cancel(err)
-				}
-			}
-			select {
-			case work <- look:
-			case <-ctx.Done():
-			}
+			looks = append(looks, look{m, w})
 		}
 	}
-	close(work)
-	workers.Wait()
-	return context.Cause(ctx)
+	var mu sync.Mutex
+	return proc.Each(ctx, len(looks), j.workers, func(ctx context.Context, i int) error {
+		r, err := j.watch(ctx, looks[i].mutant, looks[i].watcher)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		return tell(r)
+	})
 }

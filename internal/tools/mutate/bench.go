@@ -330,36 +330,15 @@ func (b *bench) judge(ctx context.Context, m *mutant, stages []stage) (result, e
 // called by several goroutines at once. The end of ctx is no error: the remaining mutants
 // are left unjudged.
 func (b *bench) judgeAll(ctx context.Context, all []*mutant, add func(result) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	work := make(chan *mutant)
-	var workers sync.WaitGroup
-	for range b.workers {
-		workers.Go(func() {
-			for m := range work {
-				r, err := b.judge(ctx, m, b.stages(targetsOf([]*mutant{m})[0]))
-				if ctx.Err() != nil {
-					continue
-				}
-				if err == nil {
-					err = add(r)
-				}
-				if err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	for _, m := range all {
-		select {
-		case work <- m:
-		case <-ctx.Done():
+	err := proc.Each(ctx, len(all), b.workers, func(ctx context.Context, i int) error {
+		r, err := b.judge(ctx, all[i], b.stages(targetsOf(all[i : i+1])[0]))
+		if err != nil || ctx.Err() != nil {
+			return err
 		}
+		return add(r)
+	})
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
 	}
-	close(work)
-	workers.Wait()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
-		return cause
-	}
-	return nil
+	return err
 }

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 
+	"github.com/lockmesh/mesh/internal/tools/proc"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/drill"
 	"github.com/lockmesh/mesh/simulate/story"
@@ -46,34 +46,12 @@ func play(ctx context.Context, seeds int) ([]string, error) {
 // all plays the worlds, as many at a time as there are processors, and returns their lines in
 // the order of worlds, or the first error.
 func all(ctx context.Context, worlds []func() (string, error)) ([]string, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	lines := make([]string, len(worlds))
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for i := range next {
-				line, err := worlds[i]()
-				if err != nil {
-					cancel(err)
-					return
-				}
-				lines[i] = line
-			}
-		})
-	}
-feed:
-	for i := range worlds {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-			break feed
-		}
-	}
-	close(next)
-	workers.Wait()
-	return lines, context.Cause(ctx)
+	err := proc.Each(ctx, len(worlds), runtime.GOMAXPROCS(0), func(_ context.Context, i int) (err error) {
+		lines[i], err = worlds[i]()
+		return err
+	})
+	return lines, err
 }
 
 // playDrill plays a drill that is small, so that two thousand take a minute or two.
