@@ -93,29 +93,19 @@ type keyCommand struct {
 }
 
 func runKeys(ctx context.Context, group, usage string, args []string, c console, commands map[string]keyCommand) int {
-	explain := func(w io.Writer) { newKeyFlags(group, usage, 0).explain(w) }
-	if len(args) == 0 {
-		explain(c.err)
-		return exitUsage
-	}
-	switch name := args[0]; name {
-	case "help", "-h", "-help", "--help":
-		explain(c.out)
-		return exitOK
-	default:
-		if cmd, known := commands[name]; known {
+	all := make(map[string]command)
+	for name, cmd := range commands {
+		all[name] = func(ctx context.Context, args []string, c console) int {
 			f := newKeyFlags(group+" "+name, usage, cmd.positional)
-			return f.run(ctx, args[1:], c, func() int {
+			return f.run(ctx, args, c, func() int {
 				if f.most < 0 || f.most > 1000 {
 					return f.misused(c, fmt.Errorf("-most %d: it must be from 0 to 1000", f.most))
 				}
 				return cmd.do(f, ctx, c)
 			})
 		}
-		fmt.Fprintf(c.err, "lockmesh %s: no command %q\n", group, name)
-		explain(c.err)
-		return exitUsage
 	}
+	return dispatch(ctx, "lockmesh "+group, newKeyFlags(group, usage, 0).explain, args, c, all)
 }
 
 // key returns an argument that names a key, a prefix or a resource, which may be a Go string.

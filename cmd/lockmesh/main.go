@@ -48,30 +48,32 @@ func isTerminal(f *os.File) bool {
 }
 
 func run(ctx context.Context, args []string, c console) int {
+	return dispatch(ctx, "lockmesh", usage, args, c, map[string]command{
+		"simulate": runSimulate, "serve": runServe, "status": runStatus, "core": runCore, "locks": runLocks, "refs": runRefs,
+	})
+}
+
+// command is one of several: it gets the arguments behind its name.
+type command func(ctx context.Context, args []string, c console) int
+
+// dispatch calls the command that the first argument names.
+func dispatch(ctx context.Context, group string, explain func(io.Writer), args []string, c console, commands map[string]command) int {
 	if len(args) == 0 {
-		usage(c.err)
+		explain(c.err)
 		return exitUsage
 	}
-	switch args[0] {
+	switch name, args := args[0], args[1:]; name {
 	case "help", "-h", "-help", "--help":
-		usage(c.out)
+		explain(c.out)
 		return exitOK
-	case "simulate":
-		return runSimulate(ctx, args[1:], c)
-	case "serve":
-		return runServe(ctx, args[1:], c)
-	case "status":
-		return runStatus(ctx, args[1:], c)
-	case "core":
-		return runCore(ctx, args[1:], c)
-	case "locks":
-		return runLocks(ctx, args[1:], c)
-	case "refs":
-		return runRefs(ctx, args[1:], c)
+	default:
+		if do := commands[name]; do != nil {
+			return do(ctx, args, c)
+		}
+		fmt.Fprintf(c.err, "%s: no command %q\n", group, name)
+		explain(c.err)
+		return exitUsage
 	}
-	fmt.Fprintf(c.err, "lockmesh: no command %q\n", args[0])
-	usage(c.err)
-	return exitUsage
 }
 
 func usage(w io.Writer) {

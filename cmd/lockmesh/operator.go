@@ -233,38 +233,33 @@ func runStatus(ctx context.Context, args []string, c console) int {
 
 // runCore is lockmesh core.
 func runCore(ctx context.Context, args []string, c console) int {
-	if len(args) == 0 {
-		explainCore(c.err)
-		return exitUsage
+	all := make(map[string]command)
+	for name, cmd := range coreCommands {
+		all[name] = func(ctx context.Context, args []string, c console) int {
+			f := newOperatorFlags("core "+name, coreUsage, cmd.positional, cmd.positional == 0)
+			if cmd.forces {
+				f.forces()
+			}
+			return f.run(ctx, args, c, func() int { return cmd.do(f, ctx, c) })
+		}
 	}
-	switch name, args := args[0], args[1:]; name {
-	case "help", "-h", "-help", "--help":
-		explainCore(c.out)
-		return exitOK
-	case "ls":
-		f := newOperatorFlags("core ls", coreUsage, 0, true)
-		return f.run(ctx, args, c, func() int { return f.ls(ctx, c) })
-	case "check":
-		f := newOperatorFlags("core check", coreUsage, 0, true)
-		return f.run(ctx, args, c, func() int { return f.check(ctx, c) })
-	case "add":
-		f := newOperatorFlags("core add", coreUsage, 1, false)
-		f.forces()
-		return f.run(ctx, args, c, func() int { return f.change(ctx, c, f.args[0], "") })
-	case "remove":
-		f := newOperatorFlags("core remove", coreUsage, 1, false)
-		return f.run(ctx, args, c, func() int { return f.change(ctx, c, "", f.args[0]) })
-	case "replace":
-		f := newOperatorFlags("core replace", coreUsage, 2, false)
-		f.forces()
-		return f.run(ctx, args, c, func() int { return f.change(ctx, c, f.args[1], f.args[0]) })
-	case "declare-dead":
-		f := newOperatorFlags("core declare-dead", coreUsage, 1, false)
-		return f.run(ctx, args, c, func() int { return f.declareDead(ctx, c) })
-	}
-	fmt.Fprintf(c.err, "lockmesh core: no command %q\n", args[0])
-	explainCore(c.err)
-	return exitUsage
+	return dispatch(ctx, "lockmesh core", explainCore, args, c, all)
+}
+
+// coreCommands are the commands of lockmesh core. Those with no argument of their own may have the address of the node to ask.
+var coreCommands = map[string]struct {
+	positional int // how many arguments
+	forces     bool
+	do         func(*operatorFlags, context.Context, console) int
+}{
+	"ls":     {0, false, (*operatorFlags).ls},
+	"check":  {0, false, (*operatorFlags).check},
+	"add":    {1, true, func(f *operatorFlags, ctx context.Context, c console) int { return f.change(ctx, c, f.args[0], "") }},
+	"remove": {1, false, func(f *operatorFlags, ctx context.Context, c console) int { return f.change(ctx, c, "", f.args[0]) }},
+	"replace": {2, true, func(f *operatorFlags, ctx context.Context, c console) int {
+		return f.change(ctx, c, f.args[1], f.args[0])
+	}},
+	"declare-dead": {1, false, (*operatorFlags).declareDead},
 }
 
 // run reads the arguments, and does what they say.
