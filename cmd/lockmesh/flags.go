@@ -159,9 +159,7 @@ func (f *flagSet) caseVar(name, usage string) {
 func (f *flagSet) read(args []string, out io.Writer) error {
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(out, simulateUsage)
-			f.SetOutput(out)
-			f.PrintDefaults()
+			explain(out, simulateUsage, f.FlagSet)
 		}
 		return err
 	}

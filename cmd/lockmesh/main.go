@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -74,6 +75,13 @@ func dispatch(ctx context.Context, group string, explain func(io.Writer), args [
 		explain(c.err)
 		return exitUsage
 	}
+}
+
+// explain prints a usage, with the flags.
+func explain(w io.Writer, usage string, f *flag.FlagSet) {
+	fmt.Fprint(w, usage)
+	f.SetOutput(w)
+	f.PrintDefaults()
 }
 
 func usage(w io.Writer) {

@@ -88,11 +88,7 @@ func newOperatorFlags(name, usage string, positional int, address bool) *operato
 }
 
 // explain prints the usage, with the flags.
-func (f *operatorFlags) explain(w io.Writer) {
-	fmt.Fprint(w, f.usage)
-	f.SetOutput(w)
-	f.PrintDefaults()
-}
+func (f *operatorFlags) explain(w io.Writer) { explain(w, f.usage, f.FlagSet) }
 
 // explainCore prints the usage of lockmesh core, with the flags of all its commands.
 func explainCore(w io.Writer) {

@@ -56,18 +56,13 @@ func runServe(ctx context.Context, args []string, c console) int {
 	set.DurationVar(&f.lease, "lease", 0, "how `long` the leases of guests last; zero: as long as those of the node")
 	set.DurationVar(&f.leave, "leave", 20*time.Second, "how `long` the node may take to leave; it waits for its locks to be unlocked")
 	set.BoolVar(&f.verbose, "v", false, "also print what is merely informative in the log of the node; warnings and errors are always printed")
-	explain := func(w io.Writer) {
-		fmt.Fprint(w, serveUsage)
-		set.SetOutput(w)
-		set.PrintDefaults()
-	}
 	wrong := func(err error) int {
 		fmt.Fprintln(c.err, "lockmesh serve:", err)
 		return exitUsage
 	}
 	switch err := set.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		explain(c.out)
+		explain(c.out, serveUsage, set)
 		return exitOK
 	case err != nil:
 		return wrong(err)

@@ -184,7 +184,7 @@ func (x *holdScan) finish(held, now int) {
 
 // review begins, extends or ends the overlap of a key, as its holds now demand.
 func (x *holdScan) review(key string, now int) {
-	holders := x.tooMany(x.live[key], x.stopped)
+	holders := x.tooMany(key)
 	i := x.open[key]
 	switch {
 	case i > 0 && holders == nil:
@@ -201,16 +201,16 @@ func (x *holdScan) review(key string, now int) {
 	}
 }
 
-// tooMany returns the holders among ids, if they have more than there is.
-func (t *Timeline) tooMany(ids []int, stopped map[string]bool) []int {
+// tooMany returns the holders of a key, if they have more than there is.
+func (x *holdScan) tooMany(key string) []int {
 	var holders []int
 	sum, capacity := 0.0, math.Inf(1)
-	for _, id := range ids {
-		m := t.Moment(id)
-		if stopped[m.Host] {
+	for _, id := range x.live[key] {
+		m := x.Moment(id)
+		if x.stopped[m.Host] {
 			continue
 		}
-		s := shareOf(t.Moment(m.Begin))
+		s := shareOf(x.Moment(m.Begin))
 		sum += s.weight
 		capacity = min(capacity, s.capacity)
 		holders = append(holders, id)

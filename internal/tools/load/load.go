@@ -104,3 +104,27 @@ func (p *Package) Check(files []*ast.File) (*types.Package, *types.Info, error) 
 	checked, err := config.Check(p.Path, p.Fset, files, info)
 	return checked, info, err
 }
+
+// FuncName returns the name of a function within its package: name, or Receiver.name.
+func FuncName(fn *ast.FuncDecl) string {
+	if fn.Recv == nil || len(fn.Recv.List) == 0 {
+		return fn.Name.Name
+	}
+	t := fn.Recv.List[0].Type
+	for {
+		switch e := t.(type) {
+		case *ast.ParenExpr:
+			t = e.X
+		case *ast.StarExpr:
+			t = e.X
+		case *ast.IndexExpr:
+			t = e.X
+		case *ast.IndexListExpr:
+			t = e.X
+		case *ast.Ident:
+			return e.Name + "." + fn.Name.Name
+		default:
+			return fn.Name.Name
+		}
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/lockmesh/mesh/internal/tools/load"
 )
 
 // source is one Go file.
@@ -32,7 +34,7 @@ func parseSource(rel, file string) (*source, error) {
 	}
 	for _, d := range s.file.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && !repeatable(fn) {
-			s.funcs[keyOf(fn)] = fn
+			s.funcs[load.FuncName(fn)] = fn
 		}
 	}
 	return s, nil
@@ -41,30 +43,6 @@ func parseSource(rel, file string) (*source, error) {
 // repeatable reports whether a package may have several functions of this name.
 func repeatable(fn *ast.FuncDecl) bool {
 	return fn.Name.Name == "_" || fn.Name.Name == "init" && fn.Recv == nil
-}
-
-// keyOf returns a function's name within its package: name, or Receiver.name.
-func keyOf(fn *ast.FuncDecl) string {
-	if fn.Recv == nil || len(fn.Recv.List) == 0 {
-		return fn.Name.Name
-	}
-	t := fn.Recv.List[0].Type
-	for {
-		switch e := t.(type) {
-		case *ast.ParenExpr:
-			t = e.X
-		case *ast.StarExpr:
-			t = e.X
-		case *ast.IndexExpr:
-			t = e.X
-		case *ast.IndexListExpr:
-			t = e.X
-		case *ast.Ident:
-			return e.Name + "." + fn.Name.Name
-		default:
-			return fn.Name.Name
-		}
-	}
 }
 
 func (s *source) offset(p token.Pos) int { return s.fset.PositionFor(p, false).Offset }
@@ -242,11 +220,11 @@ func (c *change) functions() error {
 			return err
 		}
 		if differs {
-			c.changed = append(c.changed, keyOf(fn))
+			c.changed = append(c.changed, load.FuncName(fn))
 		}
 	}
 	for _, fn := range c.is.functions() {
-		key := keyOf(fn)
+		key := load.FuncName(fn)
 		if c.was.funcs[key] != nil {
 			continue
 		}
@@ -280,7 +258,7 @@ func (s *source) repeatables() (all []string) {
 
 // differs reports whether the patch changes a function of the original file.
 func (c *change) differs(fn *ast.FuncDecl) (bool, error) {
-	key := keyOf(fn)
+	key := load.FuncName(fn)
 	other := c.is.funcs[key]
 	switch {
 	case other == nil:
@@ -307,7 +285,7 @@ func callable(fn *ast.FuncDecl) error {
 		}
 		for _, f := range l.list.List {
 			if len(f.Names) == 0 || slices.ContainsFunc(f.Names, func(id *ast.Ident) bool { return id.Name == "_" }) {
-				return fmt.Errorf("%s has a %s without a name: give it one", keyOf(fn), l.what)
+				return fmt.Errorf("%s has a %s without a name: give it one", load.FuncName(fn), l.what)
 			}
 		}
 	}

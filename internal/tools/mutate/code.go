@@ -31,30 +31,6 @@ func nameOf(p *load.Package, fn *ast.FuncDecl) string {
 
 func fullName(f *types.Func) string { return f.Origin().FullName() }
 
-// shortName returns a function's name within its package: name, or Receiver.name.
-func shortName(fn *ast.FuncDecl) string {
-	if fn.Recv == nil || len(fn.Recv.List) == 0 {
-		return fn.Name.Name
-	}
-	t := fn.Recv.List[0].Type
-	for {
-		switch e := t.(type) {
-		case *ast.StarExpr:
-			t = e.X
-			continue
-		case *ast.IndexExpr:
-			t = e.X
-			continue
-		case *ast.IndexListExpr:
-			t = e.X
-			continue
-		case *ast.Ident:
-			return e.Name + "." + fn.Name.Name
-		}
-		return fn.Name.Name
-	}
-}
-
 // callee returns the full name of the function that a call names, or "".
 func callee(p *load.Package, call *ast.CallExpr) string {
 	fun := ast.Unparen(call.Fun)

@@ -58,7 +58,7 @@ func mutants(dir string, packages []*load.Package, left []exception) ([]*mutant,
 			if err != nil {
 				return nil, err
 			}
-			m := maker{facts: f, p: p, path: name, file: filepath.ToSlash(rel), function: shortName(fn), src: sources[name]}
+			m := maker{facts: f, p: p, path: name, file: filepath.ToSlash(rel), function: load.FuncName(fn), src: sources[name]}
 			f.walk(p, fn, m.look)
 			all = append(all, m.made...)
 		}
@@ -73,7 +73,7 @@ func excepted(packages []*load.Package, left []exception) (map[string]bool, erro
 	for _, p := range packages {
 		for _, fn := range functions(p) {
 			for i, e := range left {
-				if (e.pkg == "*" || path(e.pkg) == p.Path) && e.name.MatchString(shortName(fn)) {
+				if (e.pkg == "*" || path(e.pkg) == p.Path) && e.name.MatchString(load.FuncName(fn)) {
 					used[i], names[nameOf(p, fn)] = true, true
 				}
 			}
