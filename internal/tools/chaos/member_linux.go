@@ -52,7 +52,6 @@ type event struct {
 	Member string `json:",omitempty"` // set by the supervisor
 	Start  int    `json:",omitempty"` // likewise
 	Number int    `json:",omitempty"` // of the command that this answers
-	Took   time.Duration
 	Text   string `json:",omitempty"` // what is wrong; empty: nothing
 }
 
@@ -126,7 +125,6 @@ func runMember(flags memberFlags) error {
 	}
 	defer j.close()
 	m := &member{memberFlags: flags, journal: j}
-	began := time.Now()
 	if m.node, err = flags.join(); err != nil {
 		m.tell(event{Kind: gone, Text: err.Error()})
 		return err
@@ -141,7 +139,7 @@ func runMember(flags memberFlags) error {
 		select {
 		case err := <-ready:
 			if err == nil {
-				m.tell(event{Kind: joined, Took: time.Since(began)})
+				m.tell(event{Kind: joined})
 				if !m.idle {
 					m.workers.work()
 				}
@@ -185,7 +183,6 @@ func readCommands(to chan<- command) {
 
 // obey carries out a command, and reports whether it was the last one.
 func (m *member) obey(c command) (done bool) {
-	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
 	defer cancel()
 	var err error
@@ -213,10 +210,10 @@ func (m *member) obey(c command) (done bool) {
 	case leave:
 		m.workers.rest()
 		err = m.node.Leave(ctx)
-		m.tell(event{Kind: left, Number: c.Number, Took: time.Since(began), Text: text(err)})
+		m.tell(event{Kind: left, Number: c.Number, Text: text(err)})
 		return true
 	}
-	m.tell(event{Kind: answered, Number: c.Number, Took: time.Since(began), Text: text(err)})
+	m.tell(event{Kind: answered, Number: c.Number, Text: text(err)})
 	return false
 }
 

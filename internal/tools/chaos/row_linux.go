@@ -202,8 +202,7 @@ func (s *scene) held(name, key string) (*hold, error) {
 
 // logged returns when a process has first logged a text after a time, as it is running now.
 func (s *scene) logged(name, text string, after time.Time) (time.Time, bool) {
-	p := s.process(name)
-	b, err := os.ReadFile(filepath.Join(s.dir, fmt.Sprintf("%s.%d.log", p.name, p.start)))
+	b, err := os.ReadFile(s.logOf(s.process(name)))
 	if err != nil {
 		return time.Time{}, false
 	}
@@ -405,7 +404,7 @@ func (s *scene) mustBeOne(several, others []string, began time.Time) error {
 		if p.joined && slices.Contains(several, n) {
 			seated++
 		}
-		b, err := os.ReadFile(filepath.Join(s.dir, fmt.Sprintf("%s.%d.log", p.name, p.start)))
+		b, err := os.ReadFile(s.logOf(p))
 		if err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func (s *supervisor) launch(p *process, list []string) error {
 	if f.seeds = p.seeds; f.seeds == "" {
 		f.seeds = strings.Join(seeds, ",")
 	}
-	logs, err := os.Create(filepath.Join(s.dir, fmt.Sprintf("%s.%d.log", p.name, p.start)))
+	logs, err := os.Create(s.logOf(p))
 	if err != nil {
 		return err
 	}
@@ -107,6 +107,11 @@ func (s *supervisor) launch(p *process, list []string) error {
 	return nil
 }
 
+// logOf returns the file with the log of a process, as it is running now.
+func (s *supervisor) logOf(p *process) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%s.%d.log", p.name, p.start))
+}
+
 // listen passes on the events of a process, until it is reaped.
 func (s *supervisor) listen(cmd *exec.Cmd, name string, start int, out io.Reader) {
 	in := bufio.NewScanner(out)
@@ -124,28 +129,26 @@ func (s *supervisor) listen(cmd *exec.Cmd, name string, start int, out io.Reader
 }
 
 // take notes an event. It is an error of the mesh if a process ends by itself.
-func (s *supervisor) take(e event) error {
+func (s *supervisor) take(e event) {
 	p := s.process(e.Member)
 	if e.Start != p.start {
-		return nil
+		return
 	}
 	switch e.Kind {
 	case joined:
 		p.joined = true
+		return
 	case gone:
 		p.end = e.Text
-		if !p.ending {
-			p.ending = true
-			s.complain("%s.%d ended by itself: %s", p.name, p.start, e.Text)
-		}
 	case exited:
 		p.running, p.joined = false, false
-		if !p.ending {
-			p.ending = true
-			s.complain("%s.%d ended by itself: %s", p.name, p.start, e.Text)
-		}
+	default:
+		return
 	}
-	return nil
+	if !p.ending {
+		p.ending = true
+		s.complain("%s.%d ended by itself: %s", p.name, p.start, e.Text)
+	}
 }
 
 // complain makes what the supervisor sees a violation.
@@ -169,9 +172,7 @@ func (s *supervisor) await(ctx context.Context, d time.Duration, is func(event) 
 	for {
 		select {
 		case e := <-s.events:
-			if err := s.take(e); err != nil {
-				return e, err
-			}
+			s.take(e)
 			if is(e) {
 				return e, nil
 			}
