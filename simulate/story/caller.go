@@ -77,23 +77,15 @@ func (t *teller) hear(p party, d time.Duration) {
 	t.say("%s", p.fate())
 }
 
-// latest returns the latest caller of its kind that came from a host for a key, or under that name.
-func latest[P party](t *teller, host, name string) (p P, found bool) {
-	for _, other := range slices.Backward(t.parties) {
-		if p, is := other.(P); is && p.common().host == host && p.common().name == name {
-			return p, true
+// find returns the latest caller of its kind that came from a host for a key, or under that name.
+func find[P party](t *teller, host, name string) (none P) {
+	for _, p := range slices.Backward(t.parties) {
+		if p, is := p.(P); is && p.common().host == host && p.common().name == name {
+			return p
 		}
 	}
-	return p, false
-}
-
-// find is latest for a caller that there must be.
-func find[P party](t *teller, host, name string) P {
-	p, found := latest[P](t, host, name)
-	if !found {
-		t.fail("story", "%s has not asked for %s", host, name)
-	}
-	return p
+	t.fail("story", "%s has not asked for %s", host, name)
+	return none
 }
 
 // latestTest makes the test of a condition about a host's latest caller of its kind for a key.
