@@ -67,7 +67,7 @@ func BenchmarkTable(b *testing.B) {
 }
 
 func BenchmarkCodec(b *testing.B) {
-	cmd := Acquire{
+	var cmd Command = Acquire{
 		Call: Call{Session: SessionID{0x123456789abcdef, 3}, Number: 1234, Since: 1_790_000_000_000 << 10, Acked: []uint64{1232, 1233}},
 		TTL:  ttl, Name: "10.0.0.7:7946", Key: "orders/42", Weight: Whole, Capacity: Whole,
 	}

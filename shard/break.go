@@ -39,8 +39,8 @@ type Free struct {
 	Term  uint64
 }
 
-func (Break) isCommand() {}
-func (Free) isCommand()  {}
+func (Break) number() uint64 { return wireBreak }
+func (Free) number() uint64  { return wireFree }
 
 // Breach is a grant that is broken, and that its session has not given back.
 type Breach struct {

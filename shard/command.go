@@ -69,7 +69,9 @@ func (k Kind) assembles() bool { return k == Latch || k == Barrier }
 const Whole = MaxWeight
 
 // Command is one operation on the table. A log entry has any number of them.
-type Command interface{ isCommand() }
+type Command interface {
+	number() uint64 // of its type, on the wire
+}
 
 // Call has the fields with which every command of a client begins, except Close; a Tagged and a Within contain such a command.
 type Call struct {
@@ -174,16 +176,16 @@ type Check struct {
 	Term   uint64
 }
 
-func (Acquire) isCommand() {}
-func (Cancel) isCommand()  {}
-func (Release) isCommand() {}
-func (Fix) isCommand()     {}
-func (Close) isCommand()   {}
-func (Expire) isCommand()  {}
-func (Silent) isCommand()  {}
-func (Settle) isCommand()  {}
-func (Check) isCommand()   {}
-func (Calm) isCommand()    {}
+func (Acquire) number() uint64 { return wireAcquire }
+func (Cancel) number() uint64  { return wireCancel }
+func (Release) number() uint64 { return wireRelease }
+func (Fix) number() uint64     { return wireFix }
+func (Close) number() uint64   { return wireClose }
+func (Expire) number() uint64  { return wireExpire }
+func (Silent) number() uint64  { return wireSilent }
+func (Settle) number() uint64  { return wireSettle }
+func (Check) number() uint64   { return wireCheck }
+func (Calm) number() uint64    { return wireCalm }
 
 // The wire numbers of the commands. They must never change: append only.
 const (
@@ -362,78 +364,25 @@ const anyUint = 1<<64 - 1
 func AppendCommand(b []byte, cmd Command) []byte {
 	c := wire.Writing(b)
 	t := c.Begin()
+	number := cmd.number()
+	c.Uint(&number, anyUint)
 	switch cmd := cmd.(type) {
 	case Acquire:
-		cmd.fields(as(&c, wireAcquire))
+		cmd.fields(&c)
 	case Cancel:
-		cmd.fields(as(&c, wireCancel))
+		cmd.fields(&c)
 	case Release:
-		cmd.fields(as(&c, wireRelease))
+		cmd.fields(&c)
 	case Fix:
-		cmd.fields(as(&c, wireFix))
-	case Close:
-		cmd.fields(as(&c, wireClose))
-	case Expire:
-		cmd.fields(as(&c, wireExpire))
-	case Silent:
-		cmd.fields(as(&c, wireSilent))
-	case Settle:
-		cmd.fields(as(&c, wireSettle))
-	case Check:
-		cmd.fields(as(&c, wireCheck))
-	case Report:
-		cmd.fields(as(&c, wireReport))
-	case Calm:
-		cmd.fields(as(&c, wireCalm))
-	case Begin:
-		cmd.fields(as(&c, wireBegin))
-	case End:
-		cmd.fields(as(&c, wireEnd))
-	case Drop:
-		cmd.fields(as(&c, wireDrop))
-	case Walk:
-		cmd.fields(as(&c, wireWalk))
-	case Remember:
-		cmd.fields(as(&c, wireRemember))
-	case Proclaim:
-		cmd.fields(as(&c, wireProclaim))
-	case Recall:
-		cmd.fields(as(&c, wireRecall))
-	case Arrive:
-		cmd.fields(as(&c, wireArrive))
-	case Carry:
-		cmd.fields(as(&c, wireCarry))
-	case Claim:
-		cmd.fields(as(&c, wireClaim))
-	case Downgrade:
-		cmd.fields(as(&c, wireDowngrade))
-	case Resize:
-		cmd.fields(as(&c, wireResize))
-	case Break:
-		cmd.fields(as(&c, wireBreak))
-	case Free:
-		cmd.fields(as(&c, wireFree))
-	case Tagged:
-		cmd.fields(as(&c, wireTagged))
-		c.Raw(AppendCommand(nil, cmd.Command))
-	case Within:
-		cmd.fields(as(&c, wireWithin))
-		c.Raw(AppendCommand(nil, cmd.Command))
+		cmd.fields(&c)
 	default:
-		panic("shard: a command without a wire form")
+		c, _ = rare(c, number, cmd)
 	}
 	c.End(t)
 	return c.Written()
 }
 
-// as writes a command's number, before its fields.
-func as(c *wire.Codec, number uint64) *wire.Codec {
-	c.Uint(&number, anyUint)
-	return c
-}
-
-// ReadCommand reads one command. Its byte slices share memory with the input of r. Each case names
-// its type, since an interface or a type parameter would cost one more allocation.
+// ReadCommand reads one command. Its byte slices share memory with the input of r.
 func ReadCommand(r *wire.Reader) Command { return readCommand(r, true) }
 
 // readCommand reads a command, which may contain another one if it is not contained itself.
@@ -442,6 +391,8 @@ func readCommand(r *wire.Reader, contains bool) Command {
 	t := c.Begin()
 	var number uint64
 	c.Uint(&number, anyUint)
+	c.Check(contains || number != wireTagged, "a tag of a tag")
+	c.Check(contains || number != wireWithin, "a wait within a wait")
 	var cmd Command
 	switch number {
 	case wireAcquire:
@@ -460,126 +411,70 @@ func readCommand(r *wire.Reader, contains bool) Command {
 		var a Fix
 		a.fields(&c)
 		cmd = a
-	case wireClose:
-		var a Close
-		a.fields(&c)
-		cmd = a
-	case wireReport:
-		var a Report
-		a.fields(&c)
-		cmd = a
-	case wireBegin:
-		var a Begin
-		a.fields(&c)
-		cmd = a
-	case wireEnd:
-		var a End
-		a.fields(&c)
-		cmd = a
-	case wireDrop:
-		var a Drop
-		a.fields(&c)
-		cmd = a
-	case wireRemember:
-		var a Remember
-		a.fields(&c)
-		cmd = a
-	case wireProclaim:
-		var a Proclaim
-		a.fields(&c)
-		cmd = a
-	case wireRecall:
-		var a Recall
-		a.fields(&c)
-		cmd = a
-	case wireArrive:
-		var a Arrive
-		a.fields(&c)
-		cmd = a
-	case wireCarry:
-		var a Carry
-		a.fields(&c)
-		cmd = a
-	case wireClaim:
-		var a Claim
-		a.fields(&c)
-		cmd = a
-	case wireDowngrade:
-		var a Downgrade
-		a.fields(&c)
-		cmd = a
-	case wireResize:
-		var a Resize
-		a.fields(&c)
-		cmd = a
-	case wireBreak:
-		var a Break
-		a.fields(&c)
-		cmd = a
-	case wireTagged, wireWithin:
-		cmd = readContainer(&c, number, contains)
 	default:
-		cmd = readLeaderCommand(&c, number)
+		c, cmd = rare(c, number, nil)
 	}
 	c.End(t)
 	*r = c.Reader
 	return cmd
 }
 
-// readContainer reads a command that contains another one.
-func readContainer(c *wire.Codec, number uint64, contains bool) (cmd Command) {
-	switch number {
-	case wireTagged:
-		var a Tagged
-		if c.Check(contains, "a tag of a tag"); c.Err() == nil {
-			a.fields(c)
-			a.read(c)
-		}
-		cmd = a
-	case wireWithin:
-		var a Within
-		if c.Check(contains, "a wait within a wait"); c.Err() == nil {
-			a.fields(c)
-			a.read(c)
-		}
-		cmd = a
+// contained writes or reads the command that another one contains.
+func contained(c *wire.Codec, cmd *Command) {
+	if c.Reads() {
+		*cmd = readCommand(&c.Reader, false)
+		c.Raw(nil)
+	} else {
+		c.Raw(AppendCommand(nil, *cmd))
 	}
-	return cmd
 }
 
-// readLeaderCommand reads a command that a leader has decided by itself.
-func readLeaderCommand(c *wire.Codec, number uint64) (cmd Command) {
-	switch number {
-	case wireExpire:
-		var a Expire
-		a.fields(c)
-		cmd = a
-	case wireSilent:
-		var a Silent
-		a.fields(c)
-		cmd = a
-	case wireSettle:
-		var a Settle
-		a.fields(c)
-		cmd = a
-	case wireCheck:
-		var a Check
-		a.fields(c)
-		cmd = a
-	case wireCalm:
-		var a Calm
-		a.fields(c)
-		cmd = a
-	case wireWalk:
-		var a Walk
-		a.fields(c)
-		cmd = a
-	case wireFree:
-		var a Free
-		a.fields(c)
-		cmd = a
-	default:
+// rare writes the fields of cmd, or reads a command of that number. It has those that are not frequent: a call through a type parameter
+// costs two more allocations, that of the codec among them, which is a copy for that reason.
+func rare(c wire.Codec, number uint64, cmd Command) (wire.Codec, Command) {
+	if number >= uint64(len(byNumber)) || byNumber[number] == nil {
+		if !c.Reads() {
+			panic("shard: a command without a wire form")
+		}
 		c.Fail(fmt.Sprintf("unknown command %d", number))
+		return c, nil
 	}
-	return cmd
+	cmd = byNumber[number](&c, cmd)
+	return c, cmd
+}
+
+// byNumber has, for each number, the function that writes or reads the fields of such a command.
+var byNumber = [...]func(*wire.Codec, Command) Command{
+	wireClose:     fieldsOf[Close],
+	wireExpire:    fieldsOf[Expire],
+	wireSilent:    fieldsOf[Silent],
+	wireSettle:    fieldsOf[Settle],
+	wireCheck:     fieldsOf[Check],
+	wireReport:    fieldsOf[Report],
+	wireCalm:      fieldsOf[Calm],
+	wireBegin:     fieldsOf[Begin],
+	wireEnd:       fieldsOf[End],
+	wireDrop:      fieldsOf[Drop],
+	wireWalk:      fieldsOf[Walk],
+	wireRemember:  fieldsOf[Remember],
+	wireProclaim:  fieldsOf[Proclaim],
+	wireRecall:    fieldsOf[Recall],
+	wireArrive:    fieldsOf[Arrive],
+	wireCarry:     fieldsOf[Carry],
+	wireClaim:     fieldsOf[Claim],
+	wireTagged:    fieldsOf[Tagged],
+	wireDowngrade: fieldsOf[Downgrade],
+	wireResize:    fieldsOf[Resize],
+	wireBreak:     fieldsOf[Break],
+	wireFree:      fieldsOf[Free],
+	wireWithin:    fieldsOf[Within],
+}
+
+func fieldsOf[C Command, P interface {
+	*C
+	fields(*wire.Codec)
+}](c *wire.Codec, cmd Command) Command {
+	a, _ := cmd.(C) // zero if it is to be read
+	P(&a).fields(c)
+	return a
 }

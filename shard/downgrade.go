@@ -10,7 +10,7 @@ type Downgrade struct {
 	Token uint64
 }
 
-func (Downgrade) isCommand() {}
+func (Downgrade) number() uint64 { return wireDowngrade }
 
 // downgrade carries out a Downgrade.
 func (t *Table) downgrade(c Downgrade, out []Event) []Event {

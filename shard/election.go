@@ -20,7 +20,7 @@ type Proclaim struct {
 	Value    []byte
 }
 
-func (Proclaim) isCommand() {}
+func (Proclaim) number() uint64 { return wireProclaim }
 
 // Leader is the leader of an election, as others see it.
 type Leader struct {

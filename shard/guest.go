@@ -60,8 +60,9 @@ type Claim struct {
 	Tag string
 }
 
-func (Carry) isCommand() {}
-func (Claim) isCommand() {}
+func (Carry) number() uint64  { return wireCarry }
+func (Claim) number() uint64  { return wireClaim }
+func (Tagged) number() uint64 { return wireTagged }
 
 func (a Tagged) client() (SessionID, uint64) { return ClientOf(a.Command) }
 
@@ -329,12 +330,9 @@ func (a *Claim) fields(c *wire.Codec) {
 	tag(c, &a.Tag)
 }
 
-func (a *Tagged) fields(c *wire.Codec) { tag(c, &a.Tag) }
-
-// read reads the command that has the tag.
-func (a *Tagged) read(c *wire.Codec) {
-	a.Command = readCommand(&c.Reader, false)
-	c.Raw(nil)
+func (a *Tagged) fields(c *wire.Codec) {
+	tag(c, &a.Tag)
+	contained(c, &a.Command)
 	switch cmd := a.Command.(type) {
 	case Acquire, Begin:
 	case Report:

@@ -24,7 +24,7 @@ type Arrive struct {
 	Retention time.Duration // for how long it is remembered at least that the latch is open or, from the last arrival on, who has arrived
 }
 
-func (Arrive) isCommand() {}
+func (Arrive) number() uint64 { return wireArrive }
 
 // arrivals are who has arrived at a latch that is not open.
 type arrivals struct {

@@ -20,7 +20,7 @@ type Recall struct {
 	Remains  time.Duration // for how much longer it is to be remembered
 }
 
-func (Recall) isCommand() {}
+func (Recall) number() uint64 { return wireRecall }
 
 // Memory is what a table remembers, and another one may be told: by an Arrive that Who has arrived at a latch; if Who is empty, by a
 // Recall that the latch is open, or that a Once has succeeded.

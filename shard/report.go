@@ -48,7 +48,7 @@ type Remember struct {
 	Several bool // see Durable
 }
 
-func (Remember) isCommand() {}
+func (Remember) number() uint64 { return wireRemember }
 
 // remember gives a user back its durable use.
 func (t *Table) remember(c Remember, out []Event) []Event {
@@ -295,4 +295,4 @@ func inTurn(a, b *request) int {
 	return cmp.Compare(a.entered-1, b.entered-1) // zero, unknown, becomes the highest
 }
 
-func (Report) isCommand() {}
+func (Report) number() uint64 { return wireReport }

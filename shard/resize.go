@@ -25,7 +25,7 @@ type Resize struct {
 	From, To int64
 }
 
-func (Resize) isCommand() {}
+func (Resize) number() uint64 { return wireResize }
 
 // resize carries out a Resize.
 func (t *Table) resize(c Resize, out []Event) []Event {

@@ -83,9 +83,9 @@ type Drop struct {
 	Lost  []uint64 // numbers of sessions that the client has given up, and whose records may live
 }
 
-func (Begin) isCommand() {}
-func (End) isCommand()   {}
-func (Drop) isCommand()  {}
+func (Begin) number() uint64 { return wireBegin }
+func (End) number() uint64   { return wireEnd }
+func (Drop) number() uint64  { return wireDrop }
 
 // Walk goes on with the queue of a resource whose waiters were too many to be answered in one step.
 type Walk struct {
@@ -93,7 +93,7 @@ type Walk struct {
 	Term uint64
 }
 
-func (Walk) isCommand() {}
+func (Walk) number() uint64 { return wireWalk }
 
 // maxWalk is how many waiters of a resource one step answers, at most.
 const maxWalk = 256

@@ -34,6 +34,8 @@ type Within struct {
 	Detects bool // its caller wants to know of a deadlock
 }
 
+func (Within) number() uint64 { return wireWithin }
+
 func (a Within) client() (SessionID, uint64) { return ClientOf(a.Command) }
 
 // Bare returns a command without what it waits within.
@@ -180,12 +182,7 @@ func (a *Within) fields(c *wire.Codec) {
 	grants(c, &a.Grants, MaxWithin)
 	c.Check(len(a.Grants) > 0, "within nothing")
 	c.Bool(&a.Detects)
-}
-
-// read reads the command that waits within them.
-func (a *Within) read(c *wire.Codec) {
-	a.Command = readCommand(&c.Reader, false)
-	c.Raw(nil)
+	contained(c, &a.Command)
 	switch cmd := a.Command.(type) {
 	case Acquire:
 		c.Check(!cmd.Try, "a try that waits")
