@@ -220,12 +220,8 @@ func (s *session) misplaced(b breach) bool {
 
 // breaches is the part of a record's image that has its breaches.
 func (s *session) breaches(c *wire.Codec) {
-	n := c.Array(len(s.broken), MaxBroken)
-	if c.Reads() && n > 0 {
-		s.broken = make([]breach, n)
-	}
 	last := uint64(0)
-	for i := range s.broken {
+	for i := range wire.List(c, &s.broken, MaxBroken) {
 		b := &s.broken[i]
 		t := c.Begin()
 		key(c, &b.Key)

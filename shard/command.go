@@ -337,11 +337,9 @@ func (a *Call) fields(c *wire.Codec) {
 }
 
 func uints(c *wire.Codec, all *[]uint64, limit int) {
-	if n := c.Array(len(*all), limit); n > len(*all) {
-		*all = make([]uint64, n)
-	}
-	for i := range *all {
-		c.Uint(&(*all)[i], anyUint)
+	list := wire.List(c, all, limit)
+	for i := range list {
+		c.Uint(&list[i], anyUint)
 	}
 }
 

@@ -387,10 +387,7 @@ func (a *Cursor) fields(c *wire.Codec) {
 // Fields is a list of its own.
 func (p *Page) Fields(c *wire.Codec) {
 	t := c.Begin()
-	if n := c.Array(len(p.Keys), maxPageKeys); c.Reads() && n > 0 {
-		p.Keys = make([]KeyState, n)
-	}
-	for i := range p.Keys {
+	for i := range wire.List(c, &p.Keys, maxPageKeys) {
 		p.Keys[i].fields(c)
 	}
 	wire.Number(c, &p.Quiet, uint64(MaxDuration))
@@ -419,27 +416,13 @@ func (k *KeyState) fields(c *wire.Codec) {
 	}
 	parties(c, &k.Holders)
 	parties(c, &k.Waiters)
-	if n := c.Array(len(k.Users), maxPageKeys); c.Reads() && n > 0 {
-		k.Users = make([]Ref, n)
+	for i := range wire.List(c, &k.Users, maxPageKeys) {
+		k.Users[i].Fields(c)
 	}
-	for i := range k.Users {
-		u := &k.Users[i]
-		t := c.Begin()
-		c.String(&u.User, MaxName)
-		c.Bool(&u.Durable)
-		c.Uint(&u.Stamp, anyUint)
-		c.End(t)
-	}
-	if n := c.Array(len(k.Arrivals), maxPageKeys); c.Reads() && n > 0 {
-		k.Arrivals = make([]string, n)
-	}
-	for i := range k.Arrivals {
+	for i := range wire.List(c, &k.Arrivals, maxPageKeys) {
 		c.String(&k.Arrivals[i], MaxName)
 	}
-	if n := c.Array(len(k.Done), int(lastOp)+1); c.Reads() && n > 0 {
-		k.Done = make([]Remembered, n)
-	}
-	for i := range k.Done {
+	for i := range wire.List(c, &k.Done, int(lastOp)+1) {
 		d := &k.Done[i]
 		t := c.Begin()
 		wire.Number(c, &d.Op, uint64(lastOp))
@@ -451,10 +434,7 @@ func (k *KeyState) fields(c *wire.Codec) {
 }
 
 func parties(c *wire.Codec, all *[]Party) {
-	if n := c.Array(len(*all), maxPageKeys); c.Reads() && n > 0 {
-		*all = make([]Party, n)
-	}
-	for i := range *all {
+	for i := range wire.List(c, all, maxPageKeys) {
 		a := &(*all)[i]
 		t := c.Begin()
 		c.String(&a.Name, MaxName)

@@ -78,11 +78,7 @@ func (e *entry) waits() *Operation {
 }
 
 func (a *arrivals) fields(c *wire.Codec) {
-	n := c.Array(len(a.names), MaxMembers)
-	if c.Reads() && n > 0 {
-		a.names = make([]string, n)
-	}
-	for i := range a.names {
+	for i := range wire.List(c, &a.names, MaxMembers) {
 		c.String(&a.names[i], MaxName)
 		c.Check(a.names[i] != "" && !slices.Contains(a.names[:i], a.names[i]), "an arrival of nobody, or twice")
 	}

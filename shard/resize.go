@@ -143,11 +143,7 @@ func (e *entry) holds(c Report) bool {
 
 // sizes is the part of a semaphore's image that says which capacities it had.
 func (e *entry) sizes(c *wire.Codec) {
-	n := c.Array(len(e.former), maxFormer)
-	if c.Reads() && n > 0 {
-		e.former = make([]int64, n)
-	}
-	for i := range e.former {
+	for i := range wire.List(c, &e.former, maxFormer) {
 		f := &e.former[i]
 		wire.Number(c, f, MaxWeight)
 		c.Check(*f >= 1 && *f != e.capacity && !slices.Contains(e.former[:i], *f), "a former capacity out of place")

@@ -501,6 +501,15 @@ type Ref struct {
 	Stamp   uint64
 }
 
+// Fields is a list of its own.
+func (u *Ref) Fields(c *wire.Codec) {
+	t := c.Begin()
+	c.String(&u.User, MaxName)
+	c.Bool(&u.Durable)
+	c.Uint(&u.Stamp, anyUint)
+	c.End(t)
+}
+
 // Users returns each user of uses once, in the order of their last pulls: durable if one of its uses is.
 func Users(uses []Ref) (users []Ref) {
 	for _, u := range slices.Backward(uses) {

@@ -223,13 +223,10 @@ func grants(c *wire.Codec, all *[]Grant, limit int) {
 }
 
 func (p *Page) fieldsOfWaits(c *wire.Codec) {
-	n := c.Array(len(p.Waits), maxPage)
-	c.Check(n > 0, "nobody who waits")
-	if c.Reads() && n > 0 {
-		p.Waits = make([]Wait, n)
-	}
-	for i := range p.Waits {
-		p.Waits[i].fields(c)
+	waits := wire.List(c, &p.Waits, maxPage)
+	c.Check(len(waits) > 0, "nobody who waits")
+	for i := range waits {
+		waits[i].fields(c)
 	}
 }
 
@@ -243,10 +240,7 @@ func (w *Wait) fields(c *wire.Codec) {
 	wire.Number(c, &w.Capacity, MaxWeight)
 	grants(c, &w.Within, MaxWithin)
 	c.Bool(&w.Detects)
-	if n := c.Array(len(w.Holders), maxHolding); c.Reads() && n > 0 {
-		w.Holders = make([]Holding, n)
-	}
-	for i := range w.Holders {
+	for i := range wire.List(c, &w.Holders, maxHolding) {
 		h := &w.Holders[i]
 		t := c.Begin()
 		c.Uint(&h.Token, anyUint)

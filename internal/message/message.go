@@ -226,10 +226,7 @@ func (m *Renewal) Fields(c *wire.Codec) {
 	c.Uint(&m.After, anyUint)
 	c.Uint(&m.Generation, anyUint)
 	c.Bool(&m.Relay)
-	if n := c.Array(len(m.Abandoned), MaxAbandoned); c.Reads() && n > 0 {
-		m.Abandoned = make([]replica.Abandoned, n)
-	}
-	for i := range m.Abandoned {
+	for i := range wire.List(c, &m.Abandoned, MaxAbandoned) {
 		o := &m.Abandoned[i]
 		if command(c, &o.Command, &o.Raw); !c.Reads() {
 			continue
@@ -248,19 +245,13 @@ func (m *Answer) Fields(c *wire.Codec) {
 	c.Uint(&m.Ref, anyUint)
 	c.Bool(&m.Alive)
 	c.Uint(&m.Revision, anyUint)
-	if n := c.Array(len(m.Results), maxResults); c.Reads() && n > 0 {
-		m.Results = make([]shard.Event, n)
-	}
-	for i := range m.Results {
+	for i := range wire.List(c, &m.Results, maxResults) {
 		t := c.Begin()
 		event(c, &m.Results[i])
 		c.End(t)
 	}
 	c.Bool(&m.More)
-	if n := c.Array(len(m.Broken), shard.MaxBroken); c.Reads() && n > 0 {
-		m.Broken = make([]shard.Breach, n)
-	}
-	for i := range m.Broken {
+	for i := range wire.List(c, &m.Broken, shard.MaxBroken) {
 		m.Broken[i].Fields(c)
 	}
 	m.Leadership.Fields(c)
@@ -280,16 +271,8 @@ func (m *Query) Fields(c *wire.Codec) {
 func (m *View) Fields(c *wire.Codec) {
 	c.Uint(&m.Ref, anyUint)
 	c.Uint(&m.Revision, anyUint)
-	if n := c.Array(len(m.Refs), maxRefs); c.Reads() && n > 0 {
-		m.Refs = make([]shard.Ref, n)
-	}
-	for i := range m.Refs {
-		u := &m.Refs[i]
-		t := c.Begin()
-		c.String(&u.User, shard.MaxName)
-		c.Bool(&u.Durable)
-		c.Uint(&u.Stamp, anyUint)
-		c.End(t)
+	for i := range wire.List(c, &m.Refs, maxRefs) {
+		m.Refs[i].Fields(c)
 	}
 	c.Bool(&m.More)
 	m.Leadership.Fields(c)

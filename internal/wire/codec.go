@@ -119,6 +119,15 @@ func (c *Codec) Array(n, limit int) int {
 	return n
 }
 
+// List writes or reads the header of an array of all's elements, at most limit of them. If the Codec reads, it makes room for them. It
+// returns all, whose elements must be written or read next.
+func List[T any](c *Codec, all *[]T, limit int) []T {
+	if n := c.Array(len(*all), limit); c.Reads() && n > 0 {
+		*all = make([]T, n)
+	}
+	return *all
+}
+
 // Tuple is an array that was opened by Begin.
 type Tuple struct {
 	at     int // writing: the offset of its header
