@@ -234,9 +234,7 @@ func (s *session) breaches(c *wire.Codec) {
 }
 
 func (a *Break) fields(c *wire.Codec) {
-	a.Call.fields(c)
-	duration(c, &a.TTL)
-	c.String(&a.Name, MaxName)
+	openingFields(c, &a.Call, &a.TTL, &a.Name)
 	key(c, &a.Key)
 	c.Uint(&a.Token, anyUint)
 	c.String(&a.Why, MaxWhy)

@@ -221,9 +221,7 @@ const (
 )
 
 func (a *Acquire) fields(c *wire.Codec) {
-	a.Call.fields(c)
-	duration(c, &a.TTL)
-	c.String(&a.Name, MaxName)
+	openingFields(c, &a.Call, &a.TTL, &a.Name)
 	key(c, &a.Key)
 	wire.Number(c, &a.Kind, uint64(lastKind))
 	wire.Number(c, &a.Weight, MaxWeight)
@@ -242,9 +240,7 @@ func share(kind Kind, weight, capacity int64) bool {
 }
 
 func (a *Cancel) fields(c *wire.Codec) {
-	a.Call.fields(c)
-	duration(c, &a.TTL)
-	c.String(&a.Name, MaxName)
+	openingFields(c, &a.Call, &a.TTL, &a.Name)
 	c.Uint(&a.Target, anyUint)
 }
 
@@ -255,9 +251,7 @@ func (a *Release) fields(c *wire.Codec) {
 }
 
 func (a *Report) fields(c *wire.Codec) {
-	a.Call.fields(c)
-	duration(c, &a.TTL)
-	c.String(&a.Name, MaxName)
+	openingFields(c, &a.Call, &a.TTL, &a.Name)
 	key(c, &a.Key)
 	wire.Number(c, &a.Kind, uint64(lastKind))
 	wire.Number(c, &a.Weight, MaxWeight)
@@ -334,6 +328,13 @@ func (a *Call) fields(c *wire.Codec) {
 	c.Uint(&a.Since, anyUint)
 	uints(c, &a.Acked, MaxAcked)
 	c.Check(a.Number != 0, "request number zero")
+}
+
+// openingFields is the beginning of a command that may open its session's record.
+func openingFields(c *wire.Codec, call *Call, ttl *time.Duration, name *string) {
+	call.fields(c)
+	duration(c, ttl)
+	c.String(name, MaxName)
 }
 
 func uints(c *wire.Codec, all *[]uint64, limit int) {

@@ -87,9 +87,7 @@ func (a *arrivals) fields(c *wire.Codec) {
 }
 
 func (a *Arrive) fields(c *wire.Codec) {
-	a.Call.fields(c)
-	duration(c, &a.TTL)
-	c.String(&a.Name, MaxName)
+	openingFields(c, &a.Call, &a.TTL, &a.Name)
 	key(c, &a.Key)
 	wire.Number(c, &a.Capacity, MaxMembers)
 	c.String(&a.Who, MaxName)

@@ -94,9 +94,7 @@ func (t *Table) forsake(e *entry) {
 }
 
 func (a *Recall) fields(c *wire.Codec) {
-	a.Call.fields(c)
-	duration(c, &a.TTL)
-	c.String(&a.Name, MaxName)
+	openingFields(c, &a.Call, &a.TTL, &a.Name)
 	key(c, &a.Key)
 	wire.Number(c, &a.Kind, uint64(lastKind))
 	wire.Number(c, &a.Capacity, MaxMembers)

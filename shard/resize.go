@@ -151,9 +151,7 @@ func (e *entry) sizes(c *wire.Codec) {
 }
 
 func (a *Resize) fields(c *wire.Codec) {
-	a.Call.fields(c)
-	duration(c, &a.TTL)
-	c.String(&a.Name, MaxName)
+	openingFields(c, &a.Call, &a.TTL, &a.Name)
 	key(c, &a.Key)
 	wire.Number(c, &a.From, MaxWeight)
 	wire.Number(c, &a.To, MaxWeight)

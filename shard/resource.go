@@ -613,9 +613,7 @@ func (o *Operation) fields(c *wire.Codec) {
 }
 
 func (a *Begin) fields(c *wire.Codec) {
-	a.Call.fields(c)
-	duration(c, &a.TTL)
-	c.String(&a.Name, MaxName)
+	openingFields(c, &a.Call, &a.TTL, &a.Name)
 	key(c, &a.Key)
 	a.Operation.fields(c)
 }
@@ -628,9 +626,7 @@ func (a *End) fields(c *wire.Codec) {
 }
 
 func (a *Drop) fields(c *wire.Codec) {
-	a.Call.fields(c)
-	duration(c, &a.TTL)
-	c.String(&a.Name, MaxName)
+	openingFields(c, &a.Call, &a.TTL, &a.Name)
 	key(c, &a.Key)
 	c.String(&a.User, MaxName)
 	c.Check(a.User != "", "a use of nobody")
@@ -641,9 +637,7 @@ func (a *Drop) fields(c *wire.Codec) {
 }
 
 func (a *Remember) fields(c *wire.Codec) {
-	a.Call.fields(c)
-	duration(c, &a.TTL)
-	c.String(&a.Name, MaxName)
+	openingFields(c, &a.Call, &a.TTL, &a.Name)
 	key(c, &a.Key)
 	c.String(&a.User, MaxName)
 	c.Check(a.User != "", "a use of nobody")
