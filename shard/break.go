@@ -115,8 +115,7 @@ func (t *Table) breaks(c Break, out []Event) []Event {
 	case !r.broken() && len(r.session.broken) >= MaxBroken:
 		return append(out, t.refused(s, c.Number, Crowded, nil))
 	}
-	s.results[c.Number] = result{what: Done}
-	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	out = append(out, s.done(c.Number))
 	if r.broken() {
 		return out
 	}

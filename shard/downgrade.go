@@ -25,8 +25,7 @@ func (t *Table) downgrade(c Downgrade, out []Event) []Event {
 	if r.broken() {
 		return t.isBroken(s, c.Number, r.token, out)
 	}
-	s.results[c.Number] = result{what: Done}
-	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	out = append(out, s.done(c.Number))
 	t.lessen(r, 1)
 	return t.grant(r.entry, out)
 }

@@ -81,8 +81,7 @@ func (t *Table) proclaim(c Proclaim, out []Event) []Event {
 	if r.broken() {
 		return t.isBroken(s, c.Number, r.token, out)
 	}
-	s.results[c.Number] = result{what: Done}
-	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	out = append(out, s.done(c.Number))
 	if c.Sequence <= r.sequence {
 		return out
 	}

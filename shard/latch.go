@@ -62,8 +62,7 @@ func (t *Table) arrive(c Arrive, out []Event) []Event {
 		}
 	}
 	t.remind(e)
-	s.results[c.Number] = result{what: Done}
-	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	out = append(out, s.done(c.Number))
 	out = t.grant(e, out)
 	t.sweep(e)
 	return out

@@ -70,8 +70,7 @@ func (t *Table) recall(c Recall, out []Event) []Event {
 	d.until = max(d.until, t.now+c.Remains)
 	e.arrivals = arrivals{}
 	t.remind(e)
-	s.results[c.Number] = result{what: Done}
-	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	out = append(out, s.done(c.Number))
 	out = t.grant(e, out)
 	t.sweep(e)
 	return out

@@ -71,8 +71,7 @@ func (t *Table) remember(c Remember, out []Event) []Event {
 	}
 	t.keepEntry(e)
 	t.outlive(&use{useID: useID{user: c.User}, entry: e, durable: true, several: c.Several, stamp: c.Stamp})
-	s.results[c.Number] = result{what: Done}
-	return append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	return append(out, s.done(c.Number))
 }
 
 const (
@@ -109,8 +108,7 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 	if r := s.holds[c.Token]; r != nil && !c.Uses && r.entry.key == c.Key && (r.weight == c.Weight || r.weight > c.Weight && !r.entry.differs(c) && c.Kind == RW) {
 		// Its answer was lost, and the client gave it another number; or has begun to downgrade it (P47).
 		t.lessen(r, c.Weight)
-		s.results[c.Number] = result{what: Granted, token: c.Token}
-		return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
+		return append(out, s.regained(c))
 	}
 	why := Reason(0)
 	if c.Token != 0 {
@@ -143,8 +141,7 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 	out = t.resized(e, c.Capacity, out)
 	if c.Uses {
 		t.stamp(e, s, &c.Operation, c.Token)
-		s.results[c.Number] = result{what: Granted, token: c.Token}
-		return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
+		return append(out, s.regained(c))
 	}
 	return t.reenter(s, e, c, tag, out)
 }
@@ -173,14 +170,19 @@ func (t *Table) reenter(s *session, e *entry, c Report, tag string, out []Event)
 	e.holders.push(r, &r.place)
 	e.taken += c.Weight
 	s.holds[c.Token] = r
-	s.results[c.Number] = result{what: Granted, token: c.Token}
 	t.report(Resumed, r)
 	out = e.led(out)
 	if c.Hold != 0 {
 		s.ttl, s.fixed = c.Hold, true
 		out = append(out, Event{What: Fixed, Session: s.id, TTL: c.Hold})
 	}
-	return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
+	return append(out, s.regained(c))
+}
+
+// regained records that a session has what it reports, and returns the event.
+func (s *session) regained(c Report) Event {
+	s.results[c.Number] = result{what: Granted, token: c.Token}
+	return Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token}
 }
 
 // vacate makes room for a hold or a use that s reports. Of those that do not fit together the highest tokens

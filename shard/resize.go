@@ -46,8 +46,7 @@ func (t *Table) resize(c Resize, out []Event) []Event {
 		no.Capacity = e.capacity
 		return append(out, no)
 	}
-	s.results[c.Number] = result{what: Done}
-	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	out = append(out, s.done(c.Number))
 	if e == nil || e.capacity == c.To {
 		return out
 	}

@@ -360,8 +360,7 @@ func (t *Table) unuse(c Drop, out []Event) []Event {
 	if s == nil {
 		return out
 	}
-	s.results[c.Number] = result{what: Done}
-	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
+	out = append(out, s.done(c.Number))
 	e := t.find(c.Key)
 	if e == nil || e.kind != Resource {
 		return out

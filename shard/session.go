@@ -91,6 +91,12 @@ func (s *session) forget(number uint64) {
 	s.results = shrink(s.results, &s.peaks.results)
 }
 
+// done records that a command took effect, and returns the event.
+func (s *session) done(number uint64) Event {
+	s.results[number] = result{what: Done}
+	return Event{What: Done, Session: s.id, Number: number}
+}
+
 // resultOf returns the answer to a repeated command: that of its first copy.
 func (t *Table) resultOf(s *session, number uint64) Event {
 	if r := s.requests[number]; r != nil && r.token == 0 {

@@ -473,16 +473,14 @@ func (t *Table) release(c Release, out []Event) []Event {
 	}
 	r := s.holds[c.Token]
 	if r == nil && t.mend(s, c.Token) { // it is free already
-		s.results[c.Number] = result{what: Done}
-		return append(out, Event{What: Done, Session: s.id, Number: c.Number})
+		return append(out, s.done(c.Number))
 	}
 	if r == nil || r.entry.key != c.Key {
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
 	t.mend(s, c.Token)
-	s.results[c.Number] = result{what: Done}
+	out = append(out, s.done(c.Number))
 	s.ended(r, result{what: Done, token: r.token})
-	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
 	t.fails(r)
 	return t.drop(r, out)
 }
@@ -501,8 +499,7 @@ func (t *Table) fix(c Fix, out []Event) []Event {
 	}
 	s.ttl, s.fixed = c.Hold, true
 	s.silent = 0
-	s.results[c.Number] = result{what: Done}
-	return append(out, Event{What: Fixed, Session: s.id, TTL: c.Hold}, Event{What: Done, Session: s.id, Number: c.Number})
+	return append(out, Event{What: Fixed, Session: s.id, TTL: c.Hold}, s.done(c.Number))
 }
 
 func (t *Table) close(c Close, out []Event) []Event {
