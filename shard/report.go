@@ -253,9 +253,7 @@ func (e *entry) isNew() bool {
 // refuseWaiters refuses every request in e's queue, and deletes e, which has no holder, unless something is remembered of it.
 func (t *Table) refuseWaiters(e *entry, why Reason, out []Event) []Event {
 	for r := e.queue.first(); r != nil; r = e.queue.first() {
-		t.remove(r)
-		r.session.ended(r, result{what: Refused, refused: why})
-		out = append(out, t.refused(r.session, r.number, why, nil))
+		out = append(out, t.dismiss(r, why, nil))
 	}
 	t.sweep(e)
 	return out

@@ -101,9 +101,7 @@ func (t *Table) refuseLarge(e *entry, out []Event) []Event {
 	for r := e.queue.first(); r != nil; {
 		next := r.place.next()
 		if r.weight > e.capacity {
-			t.remove(r)
-			r.session.ended(r, result{what: Refused, refused: Capacity})
-			no := t.refused(r.session, r.number, Capacity, nil)
+			no := t.dismiss(r, Capacity, nil)
 			no.Capacity = e.capacity
 			out = append(out, no)
 		}

@@ -167,12 +167,11 @@ func (t *Table) operate(c Begin, tag string, out []Event) []Event {
 		e = t.newEntry(c.Key, c.Op.kind(), 1)
 	}
 	refuse := Reason(0)
-	switch {
-	case e.kind != c.Op.kind():
+	if e.kind != c.Op.kind() {
 		refuse = Capacity
-	case t.settles == 0 && t.verdict(e, &c.Operation) == inUse && c.Op != Pull:
+	} else if _, no := t.verdict(e, &c.Operation); t.settles == 0 && no == InUse && c.Op != Pull {
 		refuse = InUse // it need not wait to hear that
-	case e.queue.len >= MaxWaiters, c.Op == Pull && e.uses.len >= MaxUses && e.by[useID{c.User, s.id}] == nil:
+	} else if e.queue.len >= MaxWaiters || c.Op == Pull && e.uses.len >= MaxUses && e.by[useID{c.User, s.id}] == nil {
 		refuse = Crowded
 	}
 	if refuse != 0 {
@@ -194,29 +193,19 @@ func (t *Table) operate(c Begin, tag string, out []Event) []Event {
 	return out
 }
 
-// verdict is what becomes of an operation whose turn it is.
-type verdict uint8
-
-const (
-	runs verdict = iota
-	skips
-	inUse
-	failed
-)
-
-// verdict says what becomes of an operation, were it its turn. A pull that must not run while the resource is used
+// verdict says what becomes of an operation, were it its turn: it is skipped, or refused; if neither, it runs. A pull that must not run while the resource is used
 // goes by the last pull for as long as that is so.
-func (t *Table) verdict(e *entry, o *Operation) verdict {
+func (t *Table) verdict(e *entry, o *Operation) (skipped bool, no Reason) {
 	d := e.done[o.Op]
 	switch {
 	case d != nil && d.version == o.Version && (t.now < d.until || e.keeps() || o.Op == Pull && o.Alone && e.used()):
-		return skips
+		return true, 0
 	case o.Attempts > 0 && e.failures >= o.Attempts:
-		return failed
+		return false, Failed
 	case o.Alone && e.used():
-		return inUse
+		return false, InUse
 	}
-	return runs
+	return false, 0
 }
 
 // walk answers the waiters of a resource on which no operation runs, from the head of its queue on, until one is
@@ -231,17 +220,11 @@ func (t *Table) walk(e *entry, out []Event) []Event {
 			return out
 		}
 		r := e.queue.first()
-		switch t.verdict(e, r.op) {
-		case skips:
+		switch skipped, no := t.verdict(e, r.op); {
+		case skipped:
 			out = t.skip(r, out)
-		case inUse:
-			t.remove(r)
-			r.session.ended(r, result{what: Refused, refused: InUse})
-			out = append(out, t.refused(r.session, r.number, InUse, e))
-		case failed:
-			t.remove(r)
-			r.session.ended(r, result{what: Refused, refused: Failed})
-			out = append(out, t.refused(r.session, r.number, Failed, e))
+		case no != 0:
+			out = append(out, t.dismiss(r, no, e))
 		default:
 			out = t.admit(r, out)
 			t.overrule(e, r.op.Op)

@@ -608,6 +608,13 @@ func (t *Table) refused(s *session, number uint64, why Reason, e *entry) Event {
 	return r
 }
 
+// dismiss refuses a request that waits, and returns the event: see refused.
+func (t *Table) dismiss(r *request, why Reason, e *entry) Event {
+	t.remove(r)
+	r.session.ended(r, result{what: Refused, refused: why})
+	return t.refused(r.session, r.number, why, e)
+}
+
 // mix folds v into the hash h.
 func mix(h, v uint64) uint64 {
 	h = (h ^ v) * 0x9e3779b97f4a7c15
