@@ -210,15 +210,18 @@ func (t *Table) takeOver(s, was *session, out []Event) []Event {
 	return t.erase(was, out)
 }
 
-// ask is what a command with a tag asks for.
-type ask struct {
+// want is what a command with a tag asks for.
+type want struct {
 	kind             Kind
 	weight, capacity int64
 	op               *Operation // on a resource
 }
 
 // again answers a command whose tag the guest has used already, for the same key: known. Other sessions have no tags.
-func (t *Table) again(s *session, number uint64, id tagID, a ask, out []Event) (_ []Event, known bool) {
+func (t *Table) again(s *session, number uint64, id tagID, a want, out []Event) (_ []Event, known bool) {
+	if id.tag == "" {
+		return out, false
+	}
 	if s.guest == nil {
 		return append(out, t.refused(s, number, Lost, nil)), true
 	}
@@ -235,6 +238,9 @@ func (t *Table) again(s *session, number uint64, id tagID, a ask, out []Event) (
 // reported answers a Report of a guest's place that the table has already: known. It was reported by an earlier carrier. If that had not heard
 // of the grant, reported returns the place in the queue, which the hold replaces.
 func (t *Table) reported(s *session, c Report, tag string, out []Event) (place *request, _ []Event, known bool) {
+	if tag == "" {
+		return nil, out, false
+	}
 	if s.guest == nil {
 		return nil, append(out, t.refused(s, c.Number, Lost, nil)), true
 	}

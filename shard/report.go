@@ -91,12 +91,9 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 	if c.Known >= t.revision {
 		t.revision = c.Known + floorJump
 	}
-	var place *request
-	if tag != "" {
-		var known bool
-		if place, out, known = t.reported(s, c, tag, out); known {
-			return out
-		}
+	place, out, known := t.reported(s, c, tag, out)
+	if known {
+		return out
 	}
 	if t.settles == 0 {
 		return append(out, t.refused(s, c.Number, Late, nil))

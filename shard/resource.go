@@ -156,11 +156,9 @@ func (t *Table) operate(c Begin, tag string, out []Event) []Event {
 	if s == nil {
 		return out
 	}
-	if tag != "" {
-		var known bool
-		if out, known = t.again(s, c.Number, tagID{c.Key, tag}, ask{c.Op.kind(), 1, 1, &c.Operation}, out); known {
-			return out
-		}
+	out, known := t.again(s, c.Number, tagID{c.Key, tag}, want{c.Op.kind(), 1, 1, &c.Operation}, out)
+	if known {
+		return out
 	}
 	e := t.find(c.Key)
 	if e == nil {

@@ -191,20 +191,16 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	before := len(out)
 	t.pass()
 	switch cmd := cmd.(type) {
-	case Acquire:
-		out = t.acquire(cmd, "", out)
+	case Acquire, Begin, Report:
+		out = t.ask(cmd, "", out)
 	case Cancel:
 		out = t.cancel(cmd, out)
 	case Release:
 		out = t.release(cmd, out)
 	case Fix:
 		out = t.fix(cmd, out)
-	case Report:
-		out = t.resume(cmd, "", out)
 	case Close:
 		out = t.close(cmd, out)
-	case Begin:
-		out = t.operate(cmd, "", out)
 	case End:
 		out = t.finish(cmd, out)
 	case Drop:
@@ -228,14 +224,7 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	case Break:
 		out = t.breaks(cmd, out)
 	case Tagged:
-		switch c := cmd.Command.(type) {
-		case Acquire:
-			out = t.acquire(c, cmd.Tag, out)
-		case Begin:
-			out = t.operate(c, cmd.Tag, out)
-		case Report:
-			out = t.resume(c, cmd.Tag, out)
-		}
+		out = t.ask(cmd.Command, cmd.Tag, out)
 	case Within:
 		out = t.within(cmd, out)
 	default:
@@ -249,6 +238,19 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	}
 	if t.check {
 		t.checkCommand(cmd)
+	}
+	return out
+}
+
+// ask carries out a command that asks for a place in a key's queue, or for what was reported. The tag is that of a guest's request; else it is empty.
+func (t *Table) ask(cmd Command, tag string, out []Event) []Event {
+	switch cmd := cmd.(type) {
+	case Acquire:
+		out = t.acquire(cmd, tag, out)
+	case Begin:
+		out = t.operate(cmd, tag, out)
+	case Report:
+		out = t.resume(cmd, tag, out)
 	}
 	return out
 }
@@ -306,11 +308,9 @@ func (t *Table) acquire(c Acquire, tag string, out []Event) []Event {
 	if s == nil {
 		return out
 	}
-	if tag != "" {
-		var known bool
-		if out, known = t.again(s, c.Number, tagID{c.Key, tag}, ask{c.Kind, c.Weight, c.Capacity, nil}, out); known {
-			return out
-		}
+	out, known := t.again(s, c.Number, tagID{c.Key, tag}, want{c.Kind, c.Weight, c.Capacity, nil}, out)
+	if known {
+		return out
 	}
 	e := t.find(c.Key)
 	if e == nil {

@@ -77,14 +77,7 @@ type Holding struct {
 
 // within carries out the command, and notes what the request waits within, if it does wait.
 func (t *Table) within(c Within, out []Event) []Event {
-	switch cmd := c.Command.(type) {
-	case Acquire:
-		out = t.acquire(cmd, "", out)
-	case Begin:
-		out = t.operate(cmd, "", out)
-	case Report:
-		out = t.resume(cmd, "", out)
-	}
+	out = t.ask(c.Command, "", out)
 	id, number := ClientOf(c.Command)
 	if s := t.sessions[id]; s != nil {
 		if r := s.requests[number]; r != nil && r.token == 0 && r.scope == nil {
