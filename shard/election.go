@@ -54,8 +54,8 @@ func (t *Table) elect(e *entry, out []Event) []Event {
 	if e.holders.len > 0 {
 		return out
 	}
-	if r := t.next(e); r != nil {
-		out = t.admit(r, out)
+	if e.due() {
+		out = t.admit(e.queue.first(), out)
 	}
 	return e.led(out)
 }

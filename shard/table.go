@@ -395,8 +395,8 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 	case e.kind == Election:
 		return t.elect(e, out)
 	}
-	for r := t.next(e); r != nil; r = t.next(e) {
-		out = t.admit(r, out)
+	for e.due() {
+		out = t.admit(e.queue.first(), out)
 	}
 	return out
 }
@@ -435,14 +435,6 @@ func (e *entry) due() bool {
 		return e.gathered()
 	}
 	return e.taken+head.weight <= e.capacity
-}
-
-// next returns the request to grant now, which is the head of the queue, or nil.
-func (t *Table) next(e *entry) *request {
-	if r := e.queue.first(); r != nil && e.taken+r.weight <= e.capacity {
-		return r
-	}
-	return nil
 }
 
 func (t *Table) cancel(c Cancel, out []Event) []Event {
