@@ -47,14 +47,10 @@ func (c *Cut) Next(limit int) (chunk []byte, last bool) {
 		panic("shard: Next of a snapshot that was stopped")
 	}
 	for len(c.buf) < limit && c.record != nil {
-		p := c.record
-		c.record = p.succ
-		c.t.keepSession(p.value)
+		c.t.keepSession(c.record.value)
 	}
 	for len(c.buf) < limit && c.entry != nil && c.record == nil {
-		p := c.entry
-		c.entry = p.succ
-		c.t.keepEntry(p.value)
+		c.t.keepEntry(c.entry.value)
 	}
 	if c.record == nil && c.entry == nil && !c.done {
 		c.done = true
@@ -79,18 +75,7 @@ func (c *Cut) Stop() {
 // keepEntry must be called before e changes or is deleted: it writes e's image into the
 // snapshot that is being taken.
 func (t *Table) keepEntry(e *entry) {
-	c := t.cut
-	if c == nil {
-		return
-	}
-	if c.entry == &e.place { // e may be about to leave the list
-		c.entry = e.place.succ
-	}
-	if e.kept == c {
-		return
-	}
-	e.kept = c
-	if e.born <= c.at {
+	if c := t.cut; c != nil && visit(c, &c.entry, &e.place, &e.image) {
 		c.written.entries++
 		c.buf = appendImage(c.buf, imageEntry, &entryImage{entry: e})
 	}
@@ -98,21 +83,20 @@ func (t *Table) keepEntry(e *entry) {
 
 // keepSession is keepEntry for a session record.
 func (t *Table) keepSession(s *session) {
-	c := t.cut
-	if c == nil {
-		return
-	}
-	if c.record == &s.place {
-		c.record = s.place.succ
-	}
-	if s.kept == c {
-		return
-	}
-	s.kept = c
-	if s.born <= c.at {
+	if c := t.cut; c != nil && visit(c, &c.record, &s.place, &s.image) {
 		c.written.records++
 		c.buf = appendRecord(c.buf, s)
 	}
+}
+
+// visit takes a cut beyond an element of one of its lists, and reports whether the element's image is to be written now.
+func visit[T any](c *Cut, next **place[T], p *place[T], i *image) bool {
+	if *next == p { // it may be about to leave the list
+		*next = p.succ
+	}
+	written := i.kept == c
+	i.kept = c
+	return !written && i.born <= c.at
 }
 
 // header is the beginning of a snapshot.
