@@ -107,9 +107,7 @@ func (t *Table) breaks(c Break, out []Event) []Event {
 	r := t.holder(c.Key, c.Token)
 	switch {
 	case r == nil && t.settles != 0:
-		no := t.refused(s, c.Number, Quiet, nil)
-		no.Quiet = t.Quiet()
-		return append(out, no)
+		return append(out, t.refused(s, c.Number, Quiet, nil))
 	case r == nil:
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	case !r.broken() && len(r.session.broken) >= MaxBroken:
@@ -150,14 +148,13 @@ func (t *Table) isBroken(s *session, number, token uint64, out []Event) []Event 
 
 // Broken returns the grants that are broken and not free, in the order of their sessions and tokens.
 func (t *Table) Broken() (all []Broken) {
-	for _, s := range t.sessions { // order-free: sorted below
+	for _, s := range t.ordered() {
 		for _, b := range s.broken {
 			if r := s.holds[b.Token]; r != nil {
 				all = append(all, Broken{b.Breach, s.id, s.ttl, s.fixed})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Broken) int { return cmp.Or(a.Session.Compare(b.Session), cmp.Compare(a.Token, b.Token)) })
 	return all
 }
 

@@ -415,9 +415,6 @@ func (rs *Restore) guest(c *wire.Codec, read *guestImage) {
 	s.guest = read.guest
 	c.Check(rs.t.guests[s.guest.name] == nil, "a guest twice")
 	rs.t.guests[s.guest.name] = s
-	if rs.tags == nil {
-		rs.tags = make(map[*session]map[uint64]string)
-	}
 	rs.tags[s] = read.tags
 	for n, r := range s.requests { // order-free: each is judged alone
 		rs.tag(c, n, r)

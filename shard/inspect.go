@@ -1,7 +1,7 @@
 package shard
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -17,13 +17,8 @@ func (t *Table) Sum() uint64 {
 	for _, s := range t.ordered() {
 		b = appendRecord(b, s)
 	}
-	keys := make([]*entry, 0, len(t.keys))
-	for e := t.entries.first(); e != nil; e = e.place.next() {
-		keys = append(keys, e)
-	}
-	slices.SortFunc(keys, func(a, b *entry) int { return cmp.Compare(a.key, b.key) })
-	for _, e := range keys {
-		b = appendImage(b, imageEntry, &entryImage{entry: e})
+	for _, key := range slices.Sorted(maps.Keys(t.keys)) {
+		b = appendImage(b, imageEntry, &entryImage{entry: t.keys[key]})
 	}
 	return xxhash.Sum64(wire.Append(b, (*header)(t)))
 }
@@ -49,13 +44,7 @@ func (t *Table) Records() []Record {
 	var all []Record
 	for _, s := range t.ordered() {
 		rec := Record{Session: s.id}
-		numbers := make([]uint64, 0, len(s.requests))
-		for n := range s.requests { // order-free: sorted below
-			numbers = append(numbers, n)
-		}
-		slices.Sort(numbers)
-		for _, n := range numbers {
-			r := s.requests[n]
+		for _, r := range s.requestsInOrder() {
 			rec.Requests = append(rec.Requests, Place{Key: r.entry.key, Token: r.token})
 		}
 		for _, u := range s.usesInOrder() {

@@ -125,9 +125,7 @@ func (p *page) tell(bytes int) {
 // Inspect tells what is known of a key, or of keys. At is table time, as the leader counts it.
 func (t *Table) Inspect(q Inspection, at time.Duration) Page {
 	p := page{t: t, at: max(at, t.now)}
-	if t.settles != 0 {
-		p.Quiet = max(t.settles-p.at, time.Millisecond)
-	}
+	p.Quiet = t.quiet(p.at)
 	switch {
 	case len(q.Within) > 0:
 		p.waits(q.Within)

@@ -36,9 +36,7 @@ func (t *Table) resize(c Resize, out []Event) []Event {
 	e := t.find(c.Key)
 	switch {
 	case e == nil && t.settles != 0:
-		no := t.refused(s, c.Number, Quiet, nil)
-		no.Quiet = t.Quiet()
-		return append(out, no)
+		return append(out, t.refused(s, c.Number, Quiet, nil))
 	case e != nil && e.kind != Semaphore:
 		return append(out, t.refused(s, c.Number, Capacity, e))
 	case e != nil && e.capacity != c.From && e.capacity != c.To:

@@ -152,10 +152,9 @@ func (t *Table) erase(s *session, out []Event) []Event {
 // requestsInOrder returns the requests of a session in the order of their numbers.
 func (s *session) requestsInOrder() []*request {
 	all := make([]*request, 0, len(s.requests))
-	for _, r := range s.requests { // order-free: sorted below
-		all = append(all, r)
+	for _, n := range slices.Sorted(maps.Keys(s.requests)) {
+		all = append(all, s.requests[n])
 	}
-	slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
 	return all
 }
 
@@ -175,10 +174,9 @@ func (s *session) lease() Lease {
 // Leases returns the sessions that have a record, in the order of their IDs.
 func (t *Table) Leases() []Lease {
 	all := make([]Lease, 0, len(t.sessions))
-	for _, s := range t.sessions { // order-free: sorted below
+	for _, s := range t.ordered() {
 		all = append(all, s.lease())
 	}
-	slices.SortFunc(all, func(a, b Lease) int { return a.Session.Compare(b.Session) })
 	return all
 }
 

@@ -346,14 +346,16 @@ type Restore struct {
 	begun        bool
 	ended        bool
 	placeholders int                            // sessions that an entry named and whose record has not come yet
-	tags         map[*session]map[uint64]string // those of guests' requests that have not come yet, by number; nil: no guest has come
+	tags         map[*session]map[uint64]string // those of guests' requests that have not come yet, by number
 	taken        counts
 	retryAt      int // rest is read again once it is this long
 	err          error
 }
 
 // NewRestore returns a Restore whose table will have f's Check and Observe; all else comes from the snapshot.
-func NewRestore(f Founding) *Restore { return &Restore{t: NewTable(f)} }
+func NewRestore(f Founding) *Restore {
+	return &Restore{t: NewTable(f), tags: make(map[*session]map[uint64]string)}
+}
 
 // Add adds the next bytes of a snapshot. If they are malformed, this call, a later one or Table notices that: it returns an error that
 // wraps wire.ErrMalformed, and so does every call after it.

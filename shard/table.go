@@ -10,6 +10,7 @@ package shard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -167,11 +168,14 @@ func (t *Table) Settles() time.Duration { return t.settles }
 
 // Quiet returns for how much longer the table grants nothing; zero: it may grant (P27). Until the Settle is applied,
 // which may be later than it was due, Quiet returns a millisecond at least.
-func (t *Table) Quiet() time.Duration {
+func (t *Table) Quiet() time.Duration { return t.quiet(t.now) }
+
+// quiet is Quiet at a time that may be later.
+func (t *Table) quiet(at time.Duration) time.Duration {
 	if t.settles == 0 {
 		return 0
 	}
-	return max(t.settles-t.now, time.Millisecond)
+	return max(t.settles-at, time.Millisecond)
 }
 
 // Enter begins an entry of the log: its term, and its leader's reading of table time.
@@ -328,8 +332,8 @@ func (t *Table) acquire(c Acquire, tag string, out []Event) []Event {
 		refuse = Crowded
 	}
 	if refuse != 0 {
-		if (refuse == Locked || refuse == Quiet) && t.observe != nil {
-			t.observe(Decision{What: Declined, Revision: t.revision, Key: c.Key, Session: s.id, Number: c.Number, Kind: e.kind, Weight: c.Weight, Capacity: e.capacity, Settling: t.settles != 0})
+		if refuse == Locked || refuse == Quiet {
+			t.report(Declined, &request{entry: e, session: s, number: c.Number, weight: c.Weight})
 		}
 		out = append(out, t.refused(s, c.Number, refuse, e))
 		t.sweep(e)
@@ -548,12 +552,7 @@ func (t *Table) sweep(e *entry) {
 func (t *Table) settle(out []Event) []Event {
 	out = t.order(out)
 	t.settles = 0
-	keys := make([]string, 0, len(t.keys))
-	for key := range t.keys { // order-free: sorted below
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(t.keys)) {
 		e := t.keys[key]
 		out = t.grant(e, out)
 		t.sweep(e)
@@ -583,12 +582,14 @@ func (t *Table) queued(r *request) Event {
 const maxCounted = 128
 
 // refused records that a command is refused, and returns the event. With e, the event names
-// a holder, and says whether the table is quiet.
+// a holder, and says whether the table is quiet, as it does also if that is why.
 func (t *Table) refused(s *session, number uint64, why Reason, e *entry) Event {
 	s.results[number] = result{what: Refused, refused: why}
 	r := Event{What: Refused, Session: s.id, Number: number, Reason: why}
-	if e != nil {
+	if e != nil || why == Quiet {
 		r.Quiet = t.Quiet()
+	}
+	if e != nil {
 		if h := e.holders.first(); h != nil {
 			r.Holder, r.Token = h.session.name, h.token
 		}
