@@ -42,11 +42,8 @@ func (t *Table) arrive(c Arrive, out []Event) []Event {
 	if s == nil {
 		return out
 	}
-	e := t.find(c.Key)
-	switch {
-	case e == nil:
-		e = t.newEntry(c.Key, Latch, c.Capacity)
-	case e.kind != Latch || e.capacity != c.Capacity:
+	e := t.open(c.Key, Latch, c.Capacity)
+	if e.kind != Latch || e.capacity != c.Capacity {
 		return append(out, t.refused(s, c.Number, Capacity, e))
 	}
 	t.keepEntry(e)

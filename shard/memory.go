@@ -54,11 +54,8 @@ func (t *Table) recall(c Recall, out []Event) []Event {
 	if s == nil {
 		return out
 	}
-	e := t.find(c.Key)
-	switch {
-	case e == nil:
-		e = t.newEntry(c.Key, c.Kind, c.Capacity)
-	case e.kind != c.Kind || e.capacity != c.Capacity:
+	e := t.open(c.Key, c.Kind, c.Capacity)
+	if e.kind != c.Kind || e.capacity != c.Capacity {
 		return append(out, t.refused(s, c.Number, Capacity, e))
 	}
 	t.keepEntry(e)

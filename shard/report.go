@@ -62,11 +62,8 @@ func (t *Table) remember(c Remember, out []Event) []Event {
 	if t.settles == 0 {
 		return append(out, t.refused(s, c.Number, Late, nil))
 	}
-	e := t.find(c.Key)
-	switch {
-	case e == nil:
-		e = t.newEntry(c.Key, Resource, 1)
-	case e.kind != Resource:
+	e := t.open(c.Key, Resource, 1)
+	if e.kind != Resource {
 		return append(out, t.refused(s, c.Number, Capacity, e))
 	}
 	t.keepEntry(e)

@@ -160,10 +160,7 @@ func (t *Table) operate(c Begin, tag string, out []Event) []Event {
 	if known {
 		return out
 	}
-	e := t.find(c.Key)
-	if e == nil {
-		e = t.newEntry(c.Key, c.Op.kind(), 1)
-	}
+	e := t.open(c.Key, c.Op.kind(), 1)
 	refuse := Reason(0)
 	if e.kind != c.Op.kind() {
 		refuse = Capacity
@@ -177,18 +174,7 @@ func (t *Table) operate(c Begin, tag string, out []Event) []Event {
 		t.sweep(e)
 		return out
 	}
-	t.keepEntry(e)
-	r := &request{entry: e, session: s, number: c.Number, weight: 1, entered: t.revision, op: &c.Operation}
-	r.name(tag)
-	s.requests[c.Number] = r
-	e.queue.push(r, &r.place)
-	t.report(Entered, r)
-	out = t.grant(e, out)
-	if s.requests[c.Number] == r && r.token == 0 {
-		out = append(out, t.queued(r))
-	}
-	t.sweep(e)
-	return out
+	return t.enqueue(&request{entry: e, session: s, number: c.Number, weight: 1, entered: t.revision, op: &c.Operation}, tag, out)
 }
 
 // verdict says what becomes of an operation, were it its turn: it is skipped, or refused; if neither, it runs. A pull that must not run while the resource is used

@@ -316,10 +316,7 @@ func (t *Table) acquire(c Acquire, tag string, out []Event) []Event {
 	if known {
 		return out
 	}
-	e := t.find(c.Key)
-	if e == nil {
-		e = t.newEntry(c.Key, c.Kind, c.Capacity)
-	}
+	e := t.open(c.Key, c.Kind, c.Capacity)
 	refuse := Reason(0)
 	switch fits := t.fits(e, c.Weight); {
 	case e.kind != c.Kind || !e.accepts(c.Capacity) || c.Weight > e.capacity:
@@ -339,17 +336,23 @@ func (t *Table) acquire(c Acquire, tag string, out []Event) []Event {
 		t.sweep(e)
 		return out
 	}
-	t.keepEntry(e)
 	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, entered: t.revision, op: e.waits()}
-	r.name(tag)
 	if len(c.Value) > 0 {
 		r.value = slices.Clone(c.Value)
 	}
-	s.requests[c.Number] = r
+	return t.enqueue(r, tag, out)
+}
+
+// enqueue gives a request the last place in its key's queue, and grants the key if it may.
+func (t *Table) enqueue(r *request, tag string, out []Event) []Event {
+	e, s := r.entry, r.session
+	t.keepEntry(e)
+	r.name(tag)
+	s.requests[r.number] = r
 	e.queue.push(r, &r.place)
 	t.report(Entered, r)
 	out = t.grant(e, out)
-	if s.requests[c.Number] == r && r.token == 0 {
+	if s.requests[r.number] == r && r.token == 0 {
 		out = append(out, t.queued(r))
 	}
 	t.sweep(e)
@@ -365,6 +368,14 @@ func (t *Table) find(key string) *entry {
 		e = t.keys[key]
 	}
 	return e
+}
+
+// open returns the entry of a key, which is from now on in use: as this, if it was not in use yet.
+func (t *Table) open(key string, kind Kind, capacity int64) *entry {
+	if e := t.find(key); e != nil {
+		return e
+	}
+	return t.newEntry(key, kind, capacity)
 }
 
 // newEntry returns the entry of a key that is not in use yet.
