@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -96,7 +97,7 @@ func (o Options) Agrees(name string, other Options, has string) error {
 	}
 	switch {
 	case o.MeshName != "" && other.MeshName != "" && o.MeshName != other.MeshName:
-		return differ(fault.ErrForeignMesh, "the mesh name", quoted(o.MeshName), quoted(other.MeshName))
+		return differ(fault.ErrForeignMesh, "the mesh name", strconv.Quote(o.MeshName), strconv.Quote(other.MeshName))
 	case o.Shards != 0 && other.Shards != 0 && o.Shards != other.Shards:
 		return differ(fault.ErrInvalidOption, "WithShards", o.Shards, other.Shards)
 	case o.Replicas != 0 && other.Replicas != 0 && o.Replicas != other.Replicas:
@@ -108,8 +109,6 @@ func (o Options) Agrees(name string, other Options, has string) error {
 	}
 	return nil
 }
-
-func quoted(s string) string { return fmt.Sprintf("%q", s) }
 
 // CheckHello returns why two nodes may not talk at all, an error that wraps ErrForeignMesh: they ask for different
 // mesh names. A node that asks for none talks to all.
