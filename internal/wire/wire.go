@@ -232,10 +232,7 @@ func (r *Reader) Bytes(limit int) []byte {
 	var n uint64
 	switch r.tag() {
 	case 0xc4:
-		b := r.take(1)
-		if b != nil {
-			n = uint64(b[0])
-		}
+		n = uint64(r.tag())
 	case 0xc5:
 		n = r.fixed(2, math.MaxUint8)
 	case 0xc6:
