@@ -85,8 +85,11 @@ func Next(s *State) (a Action, done bool) {
 			continue
 		}
 		l := latestOn(s.Learners, node)
-		if l == nil {
-			return s.add(node), false
+		switch {
+		case l == nil && s.Limited:
+			return nil, false
+		case l == nil:
+			return AddLearner{node}, false
 		}
 		change.Promote = append(change.Promote, l.ID)
 		waits = waits || !l.Ready
@@ -151,13 +154,6 @@ func (s *State) successor(may func(*Replica) bool) Action {
 		return nil
 	}
 	return HandOver{soonest.ID}
-}
-
-func (s *State) add(node uint64) Action {
-	if s.Limited {
-		return nil
-	}
-	return AddLearner{node}
 }
 
 func (s *State) removeLearner(is func(*Replica) bool) Action {
