@@ -111,7 +111,7 @@ func (t *Table) resume(c Report, tag string, out []Event) []Event {
 	e := t.find(c.Key)
 	if c.Token == 0 && e != nil && e.differs(c) && e.isNew() {
 		t.forsake(e)
-		out = t.refuseWaiters(e, Capacity, out)
+		out = t.refuseWaiters(e, out)
 		e = t.find(c.Key) // a resource on which something was done already
 	}
 	switch {
@@ -200,7 +200,7 @@ func (t *Table) vacate(s *session, c Report, out []Event) (Reason, []Event) {
 		switch {
 		case token == 0:
 			t.forsake(e)
-			return 0, t.refuseWaiters(e, Capacity, out)
+			return 0, t.refuseWaiters(e, out)
 		case token >= c.Token || lowest == s:
 			return Lost, out
 		case lowest != nil:
@@ -244,10 +244,10 @@ func (e *entry) isNew() bool {
 	return e.holders.len == 0 && (e.resource == nil || !e.used())
 }
 
-// refuseWaiters refuses every request in e's queue, and deletes e, which has no holder, unless something is remembered of it.
-func (t *Table) refuseWaiters(e *entry, why Reason, out []Event) []Event {
+// refuseWaiters refuses every request in e's queue, which is in use as something else, and deletes e, which has no holder, unless something is remembered of it.
+func (t *Table) refuseWaiters(e *entry, out []Event) []Event {
 	for r := e.queue.first(); r != nil; r = e.queue.first() {
-		out = append(out, t.dismiss(r, why, nil))
+		out = append(out, t.dismiss(r, Capacity, nil))
 	}
 	t.sweep(e)
 	return out
