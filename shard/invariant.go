@@ -123,7 +123,7 @@ func (t *Table) checkResource(e *entry) {
 		panic(fmt.Sprintf("shard: resource %q has what its kind has not", e.key))
 	}
 	for o, d := range e.done {
-		if d != nil && t.now >= d.until && !e.outlasts(Op(o)) && (e.forgetAt == 0 || e.forgetAt > t.now) {
+		if d != nil && !e.remembers(Op(o), t.now) && (e.forgetAt == 0 || e.forgetAt > t.now) {
 			panic(fmt.Sprintf("shard: resource %q remembers a %v for too long", e.key, Op(o)))
 		}
 	}

@@ -404,8 +404,8 @@ func inOrderOfStamps(a, b *use) int {
 // forget forgets what a resource need not remember any more.
 func (t *Table) forget(e *entry) {
 	t.keepEntry(e)
-	for o, d := range e.done {
-		if d != nil && t.now >= d.until && !e.outlasts(Op(o)) {
+	for o := range e.done {
+		if !e.remembers(Op(o), t.now) {
 			e.done[o] = nil
 		}
 	}
