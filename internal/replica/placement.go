@@ -62,12 +62,11 @@ func (t *Target) rank(node, gone uint64) (n int) {
 
 // placing is what a leader has under way to reach the target.
 type placing struct {
-	changed time.Duration   // when the last change was proposed
-	pending bool            // and it is not applied yet
-	hostAt  time.Duration   // when Hosts may be asked for again
-	missing map[uint64]bool // replicas whose nodes say that they are gone for good
-	rests   bool            // nothing but a hand-over was left to do, and nothing changed since
-	skipped int             // ticks since the last look
+	changed time.Duration // when the last change was proposed
+	pending bool          // and it is not applied yet
+	hostAt  time.Duration // when Hosts may be asked for again
+	rests   bool          // nothing but a hand-over was left to do, and nothing changed since
+	skipped int           // ticks since the last look
 }
 
 // placeEvery is how many ticks pass between two looks at a shard for which nothing but a hand-over is
@@ -104,18 +103,6 @@ func (pl *placing) askHosts(now time.Duration) bool {
 		return false
 	}
 	pl.hostAt = now + hostInterval
-	return true
-}
-
-// miss notes that replica id is gone for good, and reports whether that is news.
-func (pl *placing) miss(id uint64) bool {
-	if pl.missing[id] {
-		return false
-	}
-	if pl.missing == nil {
-		pl.missing = make(map[uint64]bool)
-	}
-	pl.missing[id], pl.rests = true, false
 	return true
 }
 
@@ -217,16 +204,12 @@ func (r *Replica) Limit(limited bool) { r.limited = limited }
 // missing tells that replica id, which is counted on node, is gone from there for good: no node ever hosts an ID again (P24). A
 // leader replaces it like one of a dead node.
 func (r *Replica) missing(node, id uint64) {
-	if p, known := r.Peer(id); !known || p.Node != node {
+	if p, known := r.Peer(id); !known || p.Node != node || r.vanished[id] {
 		return
 	}
-	if r.vanished == nil {
-		r.vanished = make(map[uint64]bool)
-	}
 	r.vanished[id] = true
-	if r.Serving() && r.leading.placing.miss(id) {
-		r.log.Warn("a replica of the shard is gone from its node, and will be replaced", "gone", id)
-	}
+	r.leading.placing.rests = false
+	r.log.Warn("a replica of the shard is gone from its node, and will be replaced", "gone", id)
 }
 
 // Vanished returns the nodes of the voters whose replicas are gone for good, as these nodes have said.
@@ -398,7 +381,7 @@ func (r *Replica) describe(id uint64, pr tracker.Progress) placement.Replica {
 	lag := g.contacts.lag(id, r.now)
 	return placement.Replica{
 		ID: id, Node: p.Node, Leaves: slices.Contains(r.target.Leave, p.Node), Dropped: slices.Contains(r.target.Dropped, p.Node),
-		Missing: g.placing.missing[id], Ready: r.ready(id, pr), Doubted: r.doubted(id), Failed: g.offers.failed(id, r.now),
+		Missing: r.vanished[id], Ready: r.ready(id, pr), Doubted: r.doubted(id), Failed: g.offers.failed(id, r.now),
 		Prompt: lag <= promptly, Lag: lag,
 	}
 }

@@ -676,7 +676,7 @@ func TestOtherGenerationsAskForNothing(t *testing.T) {
 		w, leader := led(t)
 		w.run(t, 2*HeartbeatTicks)
 		leader.Receive(w.now, 103, &Missing{generation, 3})
-		if missing := leader.leading.placing.missing[3]; missing != want {
+		if missing := leader.vanished[3]; missing != want {
 			t.Errorf("said of generation %d: 3 is missing: %v", generation, missing)
 		}
 	}
@@ -696,7 +696,7 @@ func TestAMissingReplicaIsReplaced(t *testing.T) {
 	r.missing(lost.Node, 9)             // no replica of the shard's
 	w.replicas[1].missing(lost.Node, 3) // it leads nobody
 	w.run(t, 2*placeEvery)
-	if len(r.Learners()) != 0 || len(r.leading.placing.missing) != 0 {
+	if len(r.Learners()) != 0 || len(r.vanished) != 0 {
 		t.Fatal("replaced on a stranger's word")
 	}
 	for r.leading.placing.skipped != 0 { // it looked a moment ago, and need not do so soon

@@ -174,6 +174,7 @@ func New(cfg Config, now time.Duration) *Replica {
 		election: election{rand: random},
 		batch:    batch{points: cfg.Points, counters: cfg.Counters},
 		receiver: receiver{generation: cfg.Generation, self: cfg.ID, founding: cfg.Founding},
+		vanished: make(map[uint64]bool),
 	}
 	if cfg.Founders != nil {
 		err := r.store.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{

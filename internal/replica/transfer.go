@@ -67,7 +67,7 @@ func (r *Replica) transferTick() {
 // gone reports whether replica id is no more. While a snapshot is sent to it, all others wait for theirs.
 func (r *Replica) gone(id uint64) bool {
 	_, there := r.Peer(id)
-	return !there || r.leading.placing.missing[id]
+	return !there || r.vanished[id]
 }
 
 func (r *Replica) endTransfer(how raft.SnapshotStatus) {
