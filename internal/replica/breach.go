@@ -88,7 +88,7 @@ func (r *Replica) reviewBreaches(out *Output) {
 			bs.next = min(bs.next, w.told+tellEvery)
 		case r.now-w.since < now.TTL:
 			bs.next = min(bs.next, w.since+now.TTL)
-		case w.freed == 0 || r.now-w.freed >= ElectionTimeout:
+		case again(w.freed, r.now):
 			w.freed = r.now
 			r.appendOwn(shard.Free{Key: b.Key, Token: b.Token, Term: r.term})
 			bs.next = min(bs.next, r.now+ElectionTimeout)

@@ -64,15 +64,6 @@ func (r *Replica) Raise(above uint64) { r.above = max(r.above, above) }
 // Calm tells the replica that its table need be quiet no longer, by an operator's word (C5). A leader logs that.
 func (r *Replica) Calm() { r.calm = true }
 
-// startRaise reports whether a Settle is to be proposed now that raises the table's revision, which is at, above the revision above.
-func (g *leadership) startRaise(at, above uint64, now time.Duration) bool {
-	if !g.serving || at >= above || g.raiseAt != 0 && now-g.raiseAt < ElectionTimeout {
-		return false
-	}
-	g.raiseAt = now
-	return true
-}
-
 // quietTimeEvery is how often a leader logs table time, at least, while the table is quiet (P27).
 const quietTimeEvery = ElectionTimeout / 2
 
@@ -82,14 +73,8 @@ func (g *leadership) timeDue(quiet bool, now time.Duration) bool {
 	return g.serving && quiet && now-g.timeAt >= quietTimeEvery
 }
 
-// startSettle reports whether a young table is to be told now that it may grant, since due has come.
-func (g *leadership) startSettle(due, now time.Duration) bool {
-	if due == 0 || g.tableTime(now) < due || g.settleAt != 0 && now-g.settleAt < ElectionTimeout {
-		return false
-	}
-	g.settleAt = now
-	return true
-}
+// again reports whether what was last tried then, zero if never, is to be tried now.
+func again(last, now time.Duration) bool { return last == 0 || now-last >= ElectionTimeout }
 
 // seal is how a leader learns that the others know which replicas there are. A change of
 // replicas is committed before the followers know that it is, and each counts votes by what
@@ -443,15 +428,9 @@ func (r *Replica) supervise() {
 	if g.leases.due(r.now) {
 		r.review()
 	}
-	switch due := r.table.Settles(); {
-	case r.calm && due != 0:
-		if g.startSettle(g.tableTime(r.now), r.now) {
-			r.appendOwn(shard.Calm{Term: r.term, Floor: r.floor})
-		}
-	case g.startSettle(due, r.now):
-		r.appendOwn(shard.Settle{Term: r.term, Floor: r.floor})
-	}
-	if g.startRaise(r.table.Revision(), r.above, r.now) {
+	r.settle()
+	if r.table.Revision() < r.above && again(g.raiseAt, r.now) {
+		g.raiseAt = r.now
 		r.appendOwn(shard.Settle{Term: r.term, Floor: r.above})
 	}
 	r.walk()
@@ -459,6 +438,20 @@ func (r *Replica) supervise() {
 		r.members.former = nil
 	}
 	r.place()
+}
+
+// settle appends that a quiet table may grant, once that is due, or an operator says so.
+func (r *Replica) settle() {
+	g, due := &r.leading, r.table.Settles()
+	if due == 0 || !r.calm && g.tableTime(r.now) < due || !again(g.settleAt, r.now) {
+		return
+	}
+	g.settleAt = r.now
+	if r.calm {
+		r.appendOwn(shard.Calm{Term: r.term, Floor: r.floor})
+	} else {
+		r.appendOwn(shard.Settle{Term: r.term, Floor: r.floor})
+	}
 }
 
 // walk appends that the queue of a resource is to be gone on with, if it was too long for one step.

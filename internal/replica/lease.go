@@ -193,7 +193,7 @@ func (ls *leases) review(now time.Duration, early bool) (silent []silence, over 
 		switch due := l.nextCheckpoint(); {
 		case l.expiring:
 		case s >= l.ttl:
-			if l.asked == 0 || now-l.asked >= ElectionTimeout {
+			if again(l.asked, now) {
 				l.asked = now
 				over = append(over, l.id)
 			}
