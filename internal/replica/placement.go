@@ -118,23 +118,19 @@ const (
 	longestBackoff = time.Minute
 )
 
-// offer is an Offer to a node.
-type offer struct{ node, term uint64 }
-
 // offers are a leader's offers of leadership, with growing pauses between them.
 type offers struct {
-	last    offer
-	unsent  bool          // it is to be sent
-	made    time.Duration // when; zero: never
-	backoff time.Duration // until it is again
+	to      uint64        // the node to which one is to be sent; zero: none
+	made    time.Duration // when the last one was; zero: never
+	backoff time.Duration // until the next one is
 
 	handed map[uint64]time.Duration // when a leader that leaves, or is late, handed over to a voter, by its ID
 	summon uint64                   // the voter that is to stand for election at once, by its ID; zero: none
 }
 
-// make makes an offer, unless the last one is too recent, and reports whether it did. A leader that hurries has a
+// make makes an offer to a node, unless the last one is too recent, and reports whether it did. A leader that hurries has a
 // pause of its own, however often it was refused before; zero: it does not hurry.
-func (o *offers) make(now time.Duration, next offer, pause time.Duration) bool {
+func (o *offers) make(now time.Duration, to uint64, pause time.Duration) bool {
 	hurries := pause != 0
 	if !hurries {
 		pause = o.backoff
@@ -142,7 +138,7 @@ func (o *offers) make(now time.Duration, next offer, pause time.Duration) bool {
 	if now-o.made < pause && o.any() {
 		return false
 	}
-	o.last, o.unsent, o.made = next, true, now
+	o.to, o.made = to, now
 	if o.backoff = min(max(2*o.backoff, firstBackoff), longestBackoff); hurries {
 		o.backoff = firstBackoff
 	}
@@ -160,12 +156,6 @@ func (o *offers) any() bool { return o.made != 0 }
 
 // skip counts as an offer that is not sent.
 func (o *offers) skip(now time.Duration) { o.made = now }
-
-// take returns an offer that is to be sent, if there is one, for its sender.
-func (o *offers) take() (next offer, unsent bool) {
-	next, unsent, o.unsent = o.last, o.unsent, false
-	return next, unsent
-}
 
 // bequest is a hand-over that has begun: it waits until the voter has what was logged for it. Those who are said to have
 // been silent are answered meanwhile, since the log can take that back: in a transfer it takes nothing (P5, P22).
@@ -477,7 +467,7 @@ func (r *Replica) offer(to uint64) {
 	case r.late():
 		pause = latePause
 	}
-	if o := &r.leading.offers; o.make(r.now, offer{p.Node, r.term}, pause) && pause != 0 {
+	if o := &r.leading.offers; o.make(r.now, p.Node, pause) && pause != 0 {
 		if o.handed == nil {
 			o.handed = make(map[uint64]time.Duration)
 		}

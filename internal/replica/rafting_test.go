@@ -131,6 +131,9 @@ func (w *trio) settle(tb testing.TB) {
 	}
 }
 
+// offer is an Offer to a node.
+type offer struct{ node, term uint64 }
+
 // urgency is 1 for raft's messages that do not wait behind others on their connection.
 func urgency(s Send) int {
 	if f, is := s.Message.(*Frame); is && f.Urgent() {

@@ -688,8 +688,9 @@ func (r *Replica) emit(out *Output) {
 			Context: []byte(behind),
 		}, out)
 	}
-	if o, unsent := g.offers.take(); unsent {
-		out.send(o.node, &Offer{o.term})
+	if to := g.offers.to; to != 0 {
+		g.offers.to = 0
+		out.send(to, &Offer{r.term})
 	}
 	if !g.placing.askHosts(r.now) {
 		return
