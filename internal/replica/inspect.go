@@ -32,7 +32,8 @@ func (r *Replica) Inspect(now time.Duration, q Inspect) error {
 	if !r.leading.serving {
 		return ErrNotServing
 	}
-	r.leading.reads.inspect(q)
+	w := &r.leading.reads.waiting
+	w.inspects = append(w.inspects, q)
 	r.dirty = true
 	return nil
 }
@@ -41,7 +42,8 @@ func (r *Replica) Inspect(now time.Duration, q Inspect) error {
 func (r *Replica) inspected(all []Inspect, out *Output) {
 	for i, q := range all {
 		if i == maxInspects {
-			r.leading.reads.waiting.inspects = append(all[i:], r.leading.reads.waiting.inspects...)
+			w := &r.leading.reads.waiting
+			w.inspects = append(all[i:], w.inspects...)
 			r.dirty = true
 			return
 		}

@@ -129,7 +129,8 @@ func (r *Replica) Observe(now time.Duration, q Observe) error {
 	if !r.leading.serving {
 		return ErrNotServing
 	}
-	r.leading.reads.observe(q)
+	w := &r.leading.reads.waiting
+	w.observes = append(w.observes, q)
 	r.dirty = true
 	return nil
 }
