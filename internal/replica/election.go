@@ -77,9 +77,6 @@ func (e *election) takeEarly(now time.Duration) bool {
 	return true
 }
 
-// wakeAt returns when it is time for either.
-func (e *election) wakeAt() time.Duration { return min(e.early, e.campaign) }
-
 // stand draws the deadline of the next attempt, and returns for how long nothing was heard of a
 // leader. The silence keeps counting. If patient is set, a stall may still be excused, unless one
 // was since the leader was last heard: the leader of a non-voter may live, its messages unread after a
@@ -225,17 +222,12 @@ func (r *Replica) WakeAt() time.Duration {
 	if r.role == raft.StateLeader || r.stopped != nil {
 		return never
 	}
-	return r.election.wakeAt()
+	return min(r.election.early, r.election.campaign)
 }
 
-// Wake tells the replica that the time of WakeAt has come.
+// Wake tells the replica that the time of WakeAt has come. It campaigns if it is time to.
 func (r *Replica) Wake(now time.Duration) {
 	r.now = now
-	r.wake()
-}
-
-// wake campaigns if it is time to.
-func (r *Replica) wake() {
 	switch {
 	case r.role == raft.StateLeader || r.stopped != nil:
 	case r.election.due(r.now):

@@ -70,7 +70,7 @@ const quietTimeEvery = ElectionTimeout / 2
 // timeDue reports whether an entry is due that carries nothing but table time, so that leaders that
 // keep changing do not make the quiet time endless: each begins with the time that is logged.
 func (g *leadership) timeDue(quiet bool, now time.Duration) bool {
-	return g.serving && quiet && now-g.timeAt >= quietTimeEvery
+	return quiet && now-g.timeAt >= quietTimeEvery
 }
 
 // again reports whether what was last tried then, zero if never, is to be tried now.
@@ -252,7 +252,10 @@ func (r *Replica) recall(id shard.SessionID) {
 // propose appends the batch. While leadership moves it is held (P22).
 func (r *Replica) propose() {
 	g := &r.leading
-	if g.serving && r.members.joint() && !slices.Contains(r.members.conf.Voters, r.cfg.ID) {
+	if !g.serving {
+		return
+	}
+	if r.members.joint() && !slices.Contains(r.members.conf.Voters, r.cfg.ID) {
 		// It was elected during a change of voters that takes its own vote. Those that stay may
 		// need its vote to finish the change, and would not get it if its log were longer.
 		return
@@ -266,7 +269,7 @@ func (r *Replica) propose() {
 	if g.timeDue(r.table.Settles() != 0, r.now) && !r.proposeEntry(nil) {
 		return
 	}
-	if g.serving && !r.batch.pending() && g.seal.wanted() && !r.cfg.Points.Taken(point.LateSeal) && r.rn.Propose(nil) == nil {
+	if !r.batch.pending() && g.seal.wanted() && !r.cfg.Points.Taken(point.LateSeal) && r.rn.Propose(nil) == nil {
 		g.seal.asked = true // else at the next tick
 	}
 }

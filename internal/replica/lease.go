@@ -26,8 +26,7 @@ type lease struct {
 	ttl        time.Duration
 	fixed      bool          // a Fix set its end: nothing else that the session says moves it (P7)
 	heard      time.Duration // when it last spoke, or this leader began to serve
-	spoken     bool          // it has spoken since this leader serves
-	last       time.Duration // when it last did; a stall does not move this, as it moves heard
+	last       time.Duration // when it last spoke, which no stall moves; zero: it has not since this leader serves
 	before     time.Duration // how long it had been silent by heard, as the log says (P5)
 	excused    bool          // a stall has moved its end since: see stalled
 	recalled   bool          // a Silent of zero is on its way
@@ -69,13 +68,13 @@ func (ls *leases) inherit(s shard.Lease, now time.Duration, rho float64) {
 // open starts the lease of a session that has a record from now on.
 func (ls *leases) open(id shard.SessionID, ttl, now time.Duration) {
 	l := ls.start(id, ttl, now)
-	l.spoken, l.last = true, now
+	l.last = now
 	ls.spoke(l)
 }
 
 // unheard returns for how long a session has said nothing, or MaxDuration if it has not since this leader serves.
 func (ls *leases) unheard(id shard.SessionID, now time.Duration) time.Duration {
-	if l := ls.byID[id]; l != nil && l.spoken {
+	if l := ls.byID[id]; l != nil && l.last != 0 {
 		return min(now-l.last, shard.MaxDuration)
 	}
 	return shard.MaxDuration
@@ -106,8 +105,7 @@ func (ls *leases) hear(id shard.SessionID, now time.Duration) bool {
 	case l.fixed:
 		return true // no word moves its end (P7)
 	}
-	l.heard, l.before, l.excused = now, 0, false
-	l.spoken, l.last = true, now
+	l.heard, l.before, l.excused, l.last = now, 0, false, now
 	ls.spoke(l)
 	return true
 }

@@ -70,14 +70,14 @@ func TestAtTheLimitItself(t *testing.T) {
 			r := follower(t)
 			r.election.campaign = r.now
 			r.now += time.Duration(off)
-			r.wake()
+			r.Wake(r.now)
 			return r.inquires
 		}},
 		{"a replica campaigns ahead of time", true, func(t *testing.T, off int) bool {
 			r := follower(t)
 			r.election.early, r.election.campaign = r.now, never
 			r.now += time.Duration(off)
-			r.wake()
+			r.Wake(r.now)
 			return r.inquires
 		}},
 		{"a replica that has nothing gives up", true, func(t *testing.T, off int) bool {
@@ -90,7 +90,7 @@ func TestAtTheLimitItself(t *testing.T) {
 		{"ticks are so far apart that there was a stall", false, func(t *testing.T, off int) bool {
 			r := follower(t)
 			r.election.contact, r.election.campaign = r.now-ElectionTimeout, time.Hour
-			r.Tick(r.pulse.last+stalledTick+time.Duration(off), false)
+			r.Tick(r.ticked+stalledTick+time.Duration(off), false)
 			return r.election.excused
 		}},
 		{"a round gets no answer any more", true, func(t *testing.T, off int) bool {

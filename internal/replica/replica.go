@@ -100,7 +100,7 @@ type Replica struct {
 	receiver  receiver        // the snapshots that it receives
 	sums      sums            // the digests of its table
 	farewells farewells       // replicas that are to hear of their removal
-	pulse     pulse           // when it was ticked
+	ticked    time.Duration   // when it was ticked last; zero: never
 	target    Target          // where the shard's replicas are to be
 	targets   int             // how many targets it was told
 	limited   bool            // too many shards are moving already
@@ -408,12 +408,13 @@ func (r *Replica) isAnswer(m *raftpb.Message) bool {
 //
 // Beat is true at every HeartbeatTicks-th tick, the same ones for all replicas of an owner.
 func (r *Replica) Tick(now time.Duration, beat bool) {
-	stall := r.pulse.tick(now)
-	r.now = now
+	last := r.ticked
+	r.now, r.ticked = now, now
 	if r.stopped != nil {
 		return
 	}
-	if stall > 0 {
+	if last != 0 && now-last > stalledTick {
+		stall := now - last - TickInterval
 		r.election.stalled(now, stall)
 		r.stalled(stall)
 	}

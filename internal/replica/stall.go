@@ -7,18 +7,6 @@ import "time"
 // is what a stall leaves of one: see excused.
 const stalledTick = 5 * TickInterval
 
-// pulse is when a replica was last ticked; zero before that.
-type pulse struct{ last time.Duration }
-
-// tick notes a tick, and returns for how long the replica stood still before it.
-func (p *pulse) tick(now time.Duration) (stall time.Duration) {
-	if p.last != 0 && now-p.last > stalledTick {
-		stall = now - p.last - TickInterval
-	}
-	p.last = now
-	return stall
-}
-
 // excused returns the extension of a timer after a stall of d. The timer runs out when nothing was
 // heard for length; by now nothing was for silence, the stall included. After a stall it keeps at
 // least a third of its length, or what it had left before if that is less. Messages that the network
