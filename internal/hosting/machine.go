@@ -138,11 +138,7 @@ type hosted struct {
 	near       time.Duration  // when this node was last connected with a majority of them, or could not ask the core
 	recovers   bool           // this node asked for another generation, and does so until that has begun
 	dropped    uint64         // the change of voters that this leader does not make any more
-	move       uint64         // the last change of voters when the node was told last where its replicas are to be,
-	moving     bool           // and whether it was under way
-	aimed      []transport.ID // in the order of the ring then
-	from       []transport.ID // the voters then
-	dead       []transport.ID // of both, those that were not living, or had no seat any more
+	aimed      replica.Target // the last one that the node was told
 }
 
 // life is a shard within one generation of the core.
@@ -211,7 +207,7 @@ func (m *Machine) learn(now time.Duration, t *core.Table) {
 				m.found(i, s)
 			}
 		}
-		m.aim(i, m.aims(i))
+		m.aim(i)
 	}
 }
 
@@ -254,28 +250,32 @@ func (m *Machine) aims(i int) []transport.ID {
 // aim says where the shard's replicas are to be, if that is new. Another list may have another order, and so another
 // owner. A voter whose entry was dropped from the list is to lead no more: it could not ask the core to replace it, nor
 // say what came of a change.
-func (m *Machine) aim(i int, at []transport.ID) {
-	h, from, at := &m.shards[i], m.table.Shards[i].Voters, m.inOrder(i, at)
-	var dropped []transport.ID // or they have ended
-	for _, id := range slices.Concat(at, from) {
-		if !m.alive(id) && !slices.Contains(dropped, id) {
-			dropped = append(dropped, id)
-		}
-	}
-	move, moving := m.table.Shards[i].Move, m.table.Shards[i].Next != nil
-	if slices.Equal(at, h.aimed) && slices.Equal(dropped, h.dead) && slices.Equal(from, h.from) && move == h.move && moving == h.moving {
-		return
-	}
-	h.aimed, h.dead, h.from, h.move, h.moving = at, dropped, from, move, moving
-	t := replica.Target{From: nodes(from), Move: move, Moving: moving, Dropped: nodes(dropped)}
-	for _, id := range at {
+func (m *Machine) aim(i int) {
+	s, h := &m.table.Shards[i], &m.shards[i]
+	t := replica.Target{From: nodes(s.Voters), Move: s.Move, Moving: s.Next != nil}
+	for _, id := range m.inOrder(i, m.aims(i)) {
 		t.Nodes = append(t.Nodes, m.peer(id))
 		if !m.alive(id) { // as if it left: any other voter may lead
-			t.Leave = append(t.Leave, uint64(id))
+			t.Leave, t.Dropped = append(t.Leave, uint64(id)), append(t.Dropped, uint64(id))
 			t.Yields = t.Yields || id == m.self
 		}
 	}
-	m.emit(Aim{i, t})
+	for _, id := range s.Voters {
+		if !m.alive(id) && !slices.Contains(t.Dropped, uint64(id)) {
+			t.Dropped = append(t.Dropped, uint64(id))
+		}
+	}
+	if !same(&t, &h.aimed) {
+		h.aimed = t
+		m.emit(Aim{i, t})
+	}
+}
+
+// same reports whether two targets differ at most in what is known of where a node lives.
+func same(t, o *replica.Target) bool {
+	node := func(p, o replica.Peer) bool { return p.Node == o.Node }
+	return slices.EqualFunc(t.Nodes, o.Nodes, node) && slices.Equal(t.From, o.From) && slices.Equal(t.Dropped, o.Dropped) &&
+		t.Move == o.Move && t.Moving == o.Moving
 }
 
 // Cut destroys the replica of a shard for good, as a node that recovers the shard wants it. If the core's table
@@ -323,7 +323,11 @@ func (m *Machine) Look(now time.Duration, seen []Seen, reaches, leaves func(tran
 func (m *Machine) lead(i int, seen *Seen, reaches, leaves func(transport.ID) bool) {
 	s, h := &m.table.Shards[i], &m.shards[i]
 	if s.Next == nil {
-		if want := m.wanted(i, seen, reaches, leaves); !seen.Changing && !slices.Equal(want, s.Voters) && m.connected(s.Voters, reaches) {
+		// A leader without a majority is about to be deposed, and cannot carry out a change of voters. If it asked for one, the
+		// core could no longer tell which voters the shard has. Then a proof that most of the former voters have ended would not
+		// be enough for the shard to begin again.
+		connected := func(id transport.ID) bool { return id == m.self || reaches(id) }
+		if want := m.wanted(i, seen, reaches, leaves); !seen.Changing && !slices.Equal(want, s.Voters) && majority(s.Voters, connected) {
 			m.emit(Ask{seat.Move{Shard: i, Generation: s.Generation, To: want}})
 		}
 		return
@@ -333,25 +337,21 @@ func (m *Machine) lead(i int, seen *Seen, reaches, leaves func(transport.ID) boo
 		if seen.Sure {
 			m.emit(Ask{seat.Settle{Shard: i, Generation: s.Generation, Move: s.Move, Made: true}})
 		}
-		return
-	case h.dropped != s.Move && !m.possible(s):
-		// If the change is in the log, it takes place; else it never will.
-		h.dropped = s.Move
-		m.aim(i, m.aims(i))
-		return
-	}
-	if h.dropped == s.Move && !seen.Changing && seen.Sure && slices.Equal(seen.Voters, s.Voters) {
+	case h.dropped != s.Move:
+		if !m.possible(s) { // if the change is in the log, it takes place; else it never will
+			h.dropped = s.Move
+			m.aim(i)
+		}
+	case slices.Equal(seen.Voters, s.Voters) && !seen.Changing && seen.Sure:
 		m.emit(Ask{seat.Settle{Shard: i, Generation: s.Generation, Move: s.Move, Made: false}})
 	}
 }
 
-// connected reports whether this node is connected with a majority of a shard's voters, itself included. A leader without one is about
-// to be deposed, and cannot carry out a change of voters. If it asked for one, the core could no longer tell which voters the shard
-// has. Then a proof that most of the former voters have ended would not be enough for the shard to begin again.
-func (m *Machine) connected(voters []transport.ID, reaches func(transport.ID) bool) bool {
+// majority reports whether is holds for a majority of voters. Of no voters it holds for none.
+func majority(voters []transport.ID, is func(transport.ID) bool) bool {
 	n := 0
 	for _, id := range voters {
-		if id == m.self || reaches(id) {
+		if is(id) {
 			n++
 		}
 	}
@@ -363,18 +363,9 @@ func (m *Machine) connected(voters []transport.ID, reaches func(transport.ID) bo
 // nobody does any more once these have ended, not even a leader that does not know it, nor that this one gave
 // the change up. While only one of several that keep their votes has ended, such a leader may.
 func (m *Machine) possible(s *core.Shard) bool {
-	live, stay := 0, false
-	for _, id := range s.Next {
-		votes := slices.Contains(s.Voters, id)
-		switch {
-		case m.alive(id):
-			live++
-			stay = stay || votes
-		case !votes:
-			return false
-		}
-	}
-	return stay && live >= core.Majority(len(s.Next))
+	stays := func(id transport.ID) bool { return slices.Contains(s.Voters, id) && m.alive(id) }
+	never := func(id transport.ID) bool { return !slices.Contains(s.Voters, id) && !m.alive(id) }
+	return slices.ContainsFunc(s.Next, stays) && !slices.ContainsFunc(s.Next, never) && majority(s.Next, m.alive)
 }
 
 func (m *Machine) alive(id transport.ID) bool {
@@ -441,13 +432,9 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 	s, h := &m.table.Shards[i], &m.shards[i]
 	here := seen != nil && m.votes(i, seen)
 	lives := func(voters []transport.ID, lives func(transport.ID) bool) bool {
-		n := 0
-		for _, id := range voters {
-			if (m.alive(id) || id == m.table.Dropped) && lives(id) { // it votes until it is moved away, though its entry was dropped
-				n++
-			}
-		}
-		return n >= core.Majority(len(voters))
+		return majority(voters, func(id transport.ID) bool {
+			return (m.alive(id) || id == m.table.Dropped) && lives(id) // it votes until it is moved away, though its entry was dropped
+		})
 	}
 	votes := func(id transport.ID) bool { return !slices.Contains(seen.Vanished, id) }
 	near := func(id transport.ID) bool { return id == m.self || reaches(id) }
