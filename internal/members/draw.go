@@ -10,7 +10,7 @@ import (
 
 // draw makes a new view, and forgets the nodes that were gone for long.
 func (m *Machine) draw() {
-	m.stale, m.drawAt = false, env.Never
+	m.drawAt = env.Never
 	bearers := make(map[string]*member) // by name
 	leaves := make(map[uint64]bool)
 	for _, o := range m.sorted() {

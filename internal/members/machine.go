@@ -98,8 +98,7 @@ type Machine struct {
 	connected  map[transport.ID]transport.Hello // all connected nodes, members or not
 	ringWarned bool
 
-	stale  bool          // a new view is to be made
-	drawAt time.Duration // and at this time at the latest
+	drawAt time.Duration // when a new view is to be made
 
 	own      Report // what this node's replicas are
 	lacks    int    // in how many shards it is to vote and does not yet
@@ -145,7 +144,7 @@ func (m *Machine) Joined(now time.Duration, mesh Mesh, seated []env.Member, out 
 			m.joined, m.joinedAt = true, now
 			m.lacks = mesh.Shards // until the node has reported: others may tell that all is well before that
 		}
-		m.mesh, m.stale = mesh, true
+		m.mesh = mesh
 		m.quiet = make([]time.Duration, mesh.Shards)
 		clear(m.statuses) // they were of another mesh
 		m.drawAt, m.statusAt = now, now
@@ -188,7 +187,7 @@ func (m *Machine) seated(all []env.Member, dropped transport.ID) {
 		case m.core:
 		case !o.seated:
 			delete(m.members, o.ID)
-			m.stale = true
+			m.drawAt = m.now
 		case was && !o.connected && o.state == env.Alive:
 			m.becomes(o, env.Dead)
 		}
@@ -223,7 +222,7 @@ func (m *Machine) seat(said env.Member) bool {
 	if o.seated {
 		return false
 	}
-	o.seated, o.Addr, m.stale = true, said.Addr, true
+	o.seated, o.Addr, m.drawAt = true, said.Addr, m.now
 	if o.proven || o.state == env.Left {
 		return false // that is for ever
 	}
@@ -241,7 +240,7 @@ func (m *Machine) seat(said env.Member) bool {
 
 // unseat notes that a node has a seat no more: from now on it is a client, or nothing.
 func (m *Machine) unseat(o *member) {
-	o.seated, o.unheard, o.heard, o.owed, m.stale = false, false, 0, false, true
+	o.seated, o.unheard, o.heard, o.owed, m.drawAt = false, false, 0, false, m.now
 	delete(m.statuses, o.ID)
 	if !o.proven {
 		m.emit(Disconnect{ID: o.ID}) // it is not dialled any more
@@ -276,7 +275,7 @@ func (m *Machine) Up(now time.Duration, peer transport.Hello, out []Output) []Ou
 				"peer", peer.Name, "ring", fmt.Sprintf("%016x", peer.RingHash), "mine", fmt.Sprintf("%016x", mine))
 		}
 		if o := m.members[peer.ID]; o != nil {
-			o.connected, o.unheard, m.stale = true, false, true
+			o.connected, o.unheard, m.drawAt = true, false, now
 			o.heard, o.told = 0, 0
 			if m.byConnection(o) && o.state == env.Dead && !o.proven {
 				m.becomes(o, env.Alive)
@@ -300,7 +299,7 @@ func (m *Machine) Down(now time.Duration, id transport.ID, cause transport.Cause
 		if o == nil {
 			return
 		}
-		o.connected, m.stale = false, true
+		o.connected, m.drawAt = false, now
 		m.assess()
 		if cause == transport.Replaced {
 			m.prove(o)
@@ -319,7 +318,7 @@ func (m *Machine) Down(now time.Duration, id transport.ID, cause transport.Cause
 func (m *Machine) Leaves(now time.Duration, from transport.ID, out []Output) []Output {
 	return m.input(now, out, func() {
 		if o := m.members[from]; o != nil && !o.leaving {
-			o.leaving, m.stale = true, true
+			o.leaving, m.drawAt = true, now
 		}
 	})
 }
@@ -327,7 +326,7 @@ func (m *Machine) Leaves(now time.Duration, from transport.ID, out []Output) []O
 // Leave announces that this node is leaving, to all that it is connected with.
 func (m *Machine) Leave(now time.Duration, out []Output) []Output {
 	return m.input(now, out, func() {
-		m.leaving, m.stale = true, true
+		m.leaving, m.drawAt = true, now
 		for _, o := range m.peers() {
 			m.emit(SendLeaving{To: o.ID})
 		}
@@ -349,7 +348,7 @@ func (m *Machine) Tick(now time.Duration, out []Output) []Output {
 		if !m.joined {
 			return
 		}
-		if m.stale || now >= m.drawAt {
+		if now >= m.drawAt {
 			m.draw()
 		}
 		if now >= m.statusAt {

@@ -39,7 +39,7 @@ func (m *Machine) add(said env.Member) *member {
 		_, connected := m.connected[said.ID]
 		o = &member{Member: said, since: m.now, connected: connected}
 		m.members[said.ID] = o
-		m.stale = true
+		m.drawAt = m.now
 	}
 	return o
 }
@@ -74,7 +74,7 @@ func (m *Machine) becomes(o *member, state env.MemberState) {
 	if o.state == state {
 		return
 	}
-	o.state, o.since, m.stale = state, m.now, true
+	o.state, o.since, m.drawAt = state, m.now, m.now
 	if state == env.Left {
 		m.emit(Disconnect{ID: o.ID})
 	}
@@ -92,7 +92,7 @@ func (m *Machine) prove(o *member) {
 	if o.proven {
 		return
 	}
-	o.proven, o.since, m.stale = true, m.now, true
+	o.proven, o.since, m.drawAt = true, m.now, m.now
 	m.emit(Disconnect{ID: o.ID})
 	m.emit(NodeGone{ID: o.ID})
 }
