@@ -85,15 +85,23 @@ func (m *Machine) spare(broken bool) bool {
 		return o != nil && o.leaving
 	}
 	behind := func(sh int) bool { return !m.shards[sh].inStep }
-	if broken || m.leaving || slices.ContainsFunc(m.own.Led, behind) || slices.ContainsFunc(m.own.Follows, behind) || slices.ContainsFunc(m.own.Voters, leaves) {
+	if broken || m.leaving || slices.ContainsFunc(m.own.Led, behind) || slices.ContainsFunc(m.own.Follows, behind) {
 		return false
 	}
+	return !m.anyReport(func(r Report) bool { return slices.ContainsFunc(r.Voters, leaves) })
+}
+
+// anyReport reports whether is holds for this node's report, or for one that another node sent.
+func (m *Machine) anyReport(is func(r Report) bool) bool {
+	if is(m.own) {
+		return true
+	}
 	for _, s := range m.statuses { // order-free: any will do
-		if slices.ContainsFunc(s.Voters, leaves) {
-			return false
+		if is(s.Report) {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // count adds a report to what is known of the shards.
@@ -127,18 +135,9 @@ func (m *Machine) missesVoter(r Report) bool {
 func (m *Machine) predecessorVotes() bool {
 	deaf := slices.ContainsFunc(m.shards, func(s shardState) bool { return !s.heard })
 	earlier := func(v Voter) bool { return v.Name == m.cfg.Self.Name && transport.ID(v.Node) != m.cfg.Self.ID }
-	counts := func(r Report) bool {
+	return m.anyReport(func(r Report) bool {
 		return slices.ContainsFunc(r.Voters, earlier) || deaf && slices.ContainsFunc(r.Counted, earlier)
-	}
-	if counts(m.own) {
-		return true
-	}
-	for _, s := range m.statuses { // order-free: any will do
-		if counts(s.Report) {
-			return true
-		}
-	}
-	return false
+	})
 }
 
 // arrive makes this node ready once it can serve: every shard has a leader that this node, or one that it hears, has
