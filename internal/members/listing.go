@@ -130,9 +130,8 @@ func (m *Machine) pursueListing(l *listing) (complete bool) {
 		switch {
 		case a.done:
 		case o.ID == m.cfg.Self.ID:
-			for more := true; more; {
-				p := m.page(query{l.number, a.after})
-				more = l.take(a, p)
+			for !a.done {
+				l.take(a, m.page(query{l.number, a.after}))
 			}
 		case o.connected:
 			if waits = true; m.now >= a.next {
@@ -163,13 +162,13 @@ func (m *Machine) listAt() time.Duration {
 	return next
 }
 
-// take takes in one answer, and reports whether its sender is to be asked for more.
-func (l *listing) take(a *asking, p page) (more bool) {
+// take takes in one answer. Its sender is asked for more, unless that was all, or is enough.
+func (l *listing) take(a *asking, p page) {
 	for _, o := range p.Members {
 		f := l.found[o.ID]
 		if f == nil && len(l.found) >= maxListed {
 			a.done = true
-			return false
+			return
 		}
 		if f == nil {
 			f = &found{Member: o.Member}
@@ -181,7 +180,6 @@ func (l *listing) take(a *asking, p page) (more bool) {
 		a.after = o.ID
 	}
 	a.next, a.done = 0, !p.More
-	return p.More
 }
 
 // members returns what was found: of those of one name, the one that most have named as alive.
