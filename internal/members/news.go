@@ -1,8 +1,6 @@
 package members
 
 import (
-	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -44,11 +42,11 @@ func (m *Machine) tellOf(o *member, l liveness) {
 	if is == was || was == "" && (is != nodeJoined || m.now < m.joinedAt+grace) {
 		return
 	}
-	level := slog.LevelInfo
+	log := m.cfg.Logger.Info
 	if is == nodeSilent || is == nodeDied {
-		level = slog.LevelWarn
+		log = m.cfg.Logger.Warn
 	}
-	m.cfg.Logger.LogAttrs(context.Background(), level, is, slog.String("name", o.Name), slog.String("addr", o.Addr), slog.String("id", o.ID.String()))
+	log(is, "name", o.Name, "addr", o.Addr, "id", o.ID.String())
 }
 
 // tellOfShards logs when shards have had no leader for the grace, and when all have one again.
@@ -57,15 +55,15 @@ func (m *Machine) tellOfShards() {
 	case !m.ready:
 	case len(without) == 0:
 		if m.leaderless.warned {
-			m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "all shards have leaders again", slog.Duration("after", m.now-m.leaderless.since))
+			m.cfg.Logger.Info("all shards have leaders again", "after", m.now-m.leaderless.since)
 		}
 		m.leaderless = leaderless{}
 	case m.leaderless.since == 0:
 		m.leaderless.since = m.now
 	case !m.leaderless.warned && m.now-m.leaderless.since >= grace:
 		m.leaderless.warned = true
-		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, "shards have no leader that this node has heard of: their keys cannot be locked",
-			slog.Int("count", len(without)), slog.Any("shards", slices.Clone(without[:min(len(without), 16)])))
+		m.cfg.Logger.Warn("shards have no leader that this node has heard of: their keys cannot be locked",
+			"count", len(without), "shards", slices.Clone(without[:min(len(without), 16)]))
 	}
 }
 
@@ -74,11 +72,9 @@ func (m *Machine) tellOfQuiet() {
 	switch until := m.health.QuietUntil; {
 	case until != 0 && m.quietSince == 0:
 		m.quietSince = m.now
-		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "quiet time begins: no free key is granted until earlier leases are over",
-			slog.Duration("for", max(until-m.now, 0).Round(time.Millisecond)))
+		m.cfg.Logger.Info("quiet time begins: no free key is granted until earlier leases are over", "for", max(until-m.now, 0).Round(time.Millisecond))
 	case until == 0 && m.quietSince != 0:
-		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "quiet time is over: locks are granted",
-			slog.Duration("after", (m.now-m.quietSince).Round(time.Millisecond)))
+		m.cfg.Logger.Info("quiet time is over: locks are granted", "after", (m.now - m.quietSince).Round(time.Millisecond))
 		m.quietSince = 0
 	}
 }
