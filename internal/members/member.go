@@ -134,11 +134,6 @@ func (m *Machine) peers() []*member {
 	return slices.DeleteFunc(m.sorted(), func(o *member) bool { return !o.connected || o.ID == m.cfg.Self.ID })
 }
 
-// fellows returns those of the peers that have a seat.
-func (m *Machine) fellows() []*member {
-	return slices.DeleteFunc(m.peers(), func(o *member) bool { return !o.seated })
-}
-
 // liveness is what a node believes of another one. The later, the less it lives.
 type liveness int
 

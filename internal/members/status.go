@@ -239,7 +239,10 @@ func (m *Machine) ask(o *member) { m.emit(SendStatus{To: o.ID, Body: m.status()}
 func (m *Machine) sendStatus() {
 	m.statusAt = m.now + m.every()
 	body := m.status()
-	for _, o := range m.fellows() {
+	for _, o := range m.peers() {
+		if !o.seated {
+			continue
+		}
 		m.emit(SendStatus{To: o.ID, Body: body})
 		if m.leaving {
 			m.emit(SendLeaving{To: o.ID}) // the first may have been lost
