@@ -125,7 +125,7 @@ func (r *Replica) compare() {
 			switch w := c.words[id]; {
 			case w.index != sum.index || w.digest == sum.digest:
 			case r.mostHave(w):
-				r.stop(errDiverged)
+				r.Fail(errDiverged)
 				return
 			case c.doubted < sum.index:
 				c.doubted = sum.index

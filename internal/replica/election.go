@@ -89,9 +89,6 @@ func (e *election) stand(now time.Duration, patient bool) (silence time.Duration
 	return now - contact
 }
 
-// planned reports whether the replica has stood ahead of time in that term, or is to.
-func (e *election) planned(term uint64) bool { return e.earlyTerm == term }
-
 // plan makes the replica stand ahead of time, after those of a lower rank, once in a term.
 func (e *election) plan(now time.Duration, term uint64, rank int) {
 	e.earlyTerm = term
@@ -207,7 +204,7 @@ func (r *Replica) NodeGone(now time.Duration, node uint64) {
 		return
 	}
 	r.forgetLeader()
-	if !r.members.votes(r.cfg.ID) || r.election.planned(r.term) {
+	if !r.members.votes(r.cfg.ID) || r.election.earlyTerm == r.term {
 		return
 	}
 	rank := r.target.rank(r.cfg.Self.Node, node)

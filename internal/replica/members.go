@@ -44,14 +44,6 @@ func newMembers(cfg *Config) members {
 	return m
 }
 
-func (m *members) add(peers map[uint64]Peer) {
-	for id, p := range peers { // order-free: one map is copied into another
-		m.peers[id] = p
-		m.highest = max(m.highest, id)
-		delete(m.unconfirmed, id)
-	}
-}
-
 // voters returns the replicas that elections count, in both halves of a joint configuration,
 // ascending.
 func (m *members) voters() []uint64 {
@@ -87,12 +79,6 @@ func majority(voters []uint64, is func(id uint64) bool) bool {
 		}
 	}
 	return len(voters) == 0 || n > len(voters)/2
-}
-
-// peer returns where replica id lives.
-func (m *members) peer(id uint64) (Peer, bool) {
-	p, known := m.peers[id]
-	return p, known
 }
 
 // address returns where to send what is for replica id. Of one that only spoke, the node is known.
@@ -179,7 +165,11 @@ func (m *members) counted(former bool) []Peer {
 // change takes over a configuration that the log committed, and where its new replicas live. It
 // returns the other replicas that it removed.
 func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed []Hosted) {
-	m.add(added)
+	for id, p := range added { // order-free: one map is copied into another
+		m.peers[id] = p
+		m.highest = max(m.highest, id)
+		delete(m.unconfirmed, id)
+	}
 	voters := m.voters()
 	m.conf = conf
 	for _, id := range voters {

@@ -247,9 +247,6 @@ func (r *Replica) ID() uint64 { return r.cfg.ID }
 // Shard returns the number of the replica's shard.
 func (r *Replica) Shard() int { return r.cfg.Shard }
 
-// Fail stops the replica, after a panic in one of its methods for example.
-func (r *Replica) Fail(err error) { r.stop(err) }
-
 // Revision returns the table's revision, as far as this replica has applied the log.
 func (r *Replica) Revision() uint64 { return r.table.Revision() }
 
@@ -273,7 +270,7 @@ func (r *Replica) Last() uint64 {
 
 // Leader returns where the leader lives, and whether this replica knows that.
 func (r *Replica) Leader() (Peer, bool) {
-	p, ok := r.members.peer(r.lead)
+	p, ok := r.Peer(r.lead)
 	return p, ok && r.lead != 0
 }
 
@@ -315,7 +312,10 @@ func (r *Replica) Joint() bool { return r.members.joint() }
 func (r *Replica) Learners() []uint64 { return slices.Clone(r.members.conf.Learners) }
 
 // Peer returns where a replica lives, and whether that is known.
-func (r *Replica) Peer(id uint64) (Peer, bool) { return r.members.peer(id) }
+func (r *Replica) Peer(id uint64) (Peer, bool) {
+	p, known := r.members.peers[id]
+	return p, known
+}
 
 // Err returns why the replica stopped itself; nil while it works.
 func (r *Replica) Err() error { return r.stopped }
@@ -591,7 +591,7 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 			if err := r.applyBatch(e, out); err != nil {
 				// A command that this version does not know. Skipping it would make
 				// this table differ from the other replicas' (P41).
-				r.stop(fmt.Errorf("entry %d: %w", e.GetIndex(), err))
+				r.Fail(fmt.Errorf("entry %d: %w", e.GetIndex(), err))
 				return
 			}
 		}
@@ -652,7 +652,7 @@ func (r *Replica) applyChange(e *raftpb.Entry) {
 		err = wire.Decode(cc.Context, &added)
 	}
 	if err != nil {
-		r.stop(fmt.Errorf("configuration change: %w", err))
+		r.Fail(fmt.Errorf("configuration change: %w", err))
 		return
 	}
 	gone := r.members.change(r.rn.ApplyConfChange(cc), added)
@@ -703,8 +703,8 @@ func (r *Replica) emit(out *Output) {
 	}
 }
 
-// stop ends this replica, and only it (P23, P41).
-func (r *Replica) stop(err error) {
+// Fail ends this replica, and only it (P23, P41): also after a panic in one of its methods.
+func (r *Replica) Fail(err error) {
 	r.stopped = err
 	if r.Serving() {
 		r.tell(env.Served{Serving: false})
