@@ -185,7 +185,7 @@ func (r *Replica) stand() {
 	// still, and the leader may be none of those that it asks for votes.
 	r.inquires = true
 	if !votes {
-		if last, _ := r.store.LastIndex(); last == 0 && silence >= learnerGrace {
+		if r.Last() == 0 && silence >= learnerGrace {
 			r.giveUp()
 		}
 	} else if err := r.rn.Campaign(); err != nil {

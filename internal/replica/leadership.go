@@ -234,9 +234,10 @@ func (r *Replica) appendOwn(cmd shard.Command) {
 }
 
 // logSilence appends for how long sessions were not heard.
-func (r *Replica) logSilence(all []silence) {
+func (r *Replica) logSilence(all []shard.Silent) {
 	for _, s := range all {
-		r.appendOwn(shard.Silent{Session: s.id, For: s.length, Term: r.term})
+		s.Term = r.term
+		r.appendOwn(s)
 	}
 }
 

@@ -37,12 +37,6 @@ type lease struct {
 	fixNumber  uint64        // the number of the Fix that is under way, or was the last: see fixing
 }
 
-// silence is for how long a session was not heard.
-type silence struct {
-	id     shard.SessionID
-	length time.Duration
-}
-
 // newLeases returns no leases. Watch is told of each sign of life; it may be nil.
 func newLeases(watch func(fact any)) leases {
 	return leases{byID: make(map[shard.SessionID]*lease), next: never, watch: watch}
@@ -184,7 +178,7 @@ func (ls *leases) due(now time.Duration) bool { return now >= ls.next }
 // review looks at every lease. It returns the silences to be logged, and the sessions that were
 // silent for so long that a majority is to be asked before they end, each in the order of their IDs. If
 // early is set, silences are logged a quarter of the TTL before their time.
-func (ls *leases) review(now time.Duration, early bool) (silent []silence, over []shard.SessionID) {
+func (ls *leases) review(now time.Duration, early bool) (silent []shard.Silent, over []shard.SessionID) {
 	ls.next = never
 	for _, l := range ls.byID { // order-free: what is found is sorted below
 		s := l.silence(now)
@@ -197,7 +191,7 @@ func (ls *leases) review(now time.Duration, early bool) (silent []silence, over 
 			}
 		case (s >= due || s >= due-l.ttl/4 && early) && !l.recalled:
 			l.checkpoint = s
-			silent = append(silent, silence{l.id, s})
+			silent = append(silent, shard.Silent{Session: l.id, For: s})
 		}
 		ls.next = min(ls.next, now+l.nextCheckpoint()-s, now+max(l.ttl-s, TickInterval))
 	}
@@ -222,21 +216,21 @@ func (ls *leases) expire(id shard.SessionID, now time.Duration) bool {
 
 // handOver returns the silences to be logged before another leader counts from nothing (P5): those
 // of sessions that hold or wait.
-func (ls *leases) handOver(now time.Duration, busy func(shard.SessionID) bool) (silent []silence) {
+func (ls *leases) handOver(now time.Duration, busy func(shard.SessionID) bool) (silent []shard.Silent) {
 	for _, l := range ls.byID { // order-free: what is found is sorted below
 		s := l.silence(now)
 		if l.expiring || l.recalled || s-l.checkpoint < unlogged || !busy(l.id) {
 			continue
 		}
 		l.checkpoint = s
-		silent = append(silent, silence{l.id, s})
+		silent = append(silent, shard.Silent{Session: l.id, For: s})
 	}
 	return sorted(silent)
 }
 
 // sorted sorts silences by their sessions, since they are logged in this order.
-func sorted(all []silence) []silence {
-	slices.SortFunc(all, func(a, b silence) int { return a.id.Compare(b.id) })
+func sorted(all []shard.Silent) []shard.Silent {
+	slices.SortFunc(all, func(a, b shard.Silent) int { return a.Session.Compare(b.Session) })
 	return all
 }
 

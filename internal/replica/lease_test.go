@@ -648,7 +648,7 @@ func TestSilenceIsUndoneBesideTheRound(t *testing.T) {
 			if w.settle(t); tt.falls {
 				w.run(t, int(moment/TickInterval))
 				l.checkpoint = moment
-				leader.logSilence([]silence{{a.Session, moment}})
+				leader.logSilence([]shard.Silent{{Session: a.Session, For: moment}})
 			}
 			for len(w.answers) == 0 && w.now-came < ttl/2 {
 				w.run(t, 1)

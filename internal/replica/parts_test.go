@@ -216,7 +216,7 @@ func TestLeasesAlone(t *testing.T) {
 	if silent, over := ls.review(ttl/2-1, false); silent != nil || over != nil || ls.due(ttl/2-1) || !ls.due(ttl/2) {
 		t.Errorf("before half of its time: %v, %v, and then at %v", silent, over, ls.next)
 	}
-	if silent, _ := ls.review(ttl/2, false); !slices.Equal(silent, []silence{{id, ttl / 2}}) {
+	if silent, _ := ls.review(ttl/2, false); !slices.Equal(silent, []shard.Silent{{Session: id, For: ttl / 2}}) {
 		t.Errorf("after half of its time %v is logged", silent)
 	}
 	if !ls.recall(id) || ls.recall(id) || ls.confirmed(Renewal{Session: id, Ref: 1}) {
@@ -250,7 +250,7 @@ func TestLeasesAreReviewedInTheOrderOfTheirIDs(t *testing.T) {
 	for n := range uint64(16) {
 		ls.open(shard.SessionID{Node: 7, Number: 16 - n}, ttl, 0)
 	}
-	byID := func(a, b silence) int { return a.id.Compare(b.id) }
+	byID := func(a, b shard.Silent) int { return a.Session.Compare(b.Session) }
 	if silent, _ := ls.review(ttl/2, false); len(silent) != 16 || !slices.IsSortedFunc(silent, byID) {
 		t.Errorf("silences are logged in this order: %v", silent)
 	}

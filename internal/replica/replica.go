@@ -372,7 +372,7 @@ func (r *Replica) step(node uint64, f Frame) (answer wire.Message) {
 	switch m.GetType() {
 	case raftpb.MsgHeartbeat:
 		// Raft panics on a commit beyond its log: the sender took us for another (P23).
-		if last, _ := r.store.LastIndex(); m.GetCommit() > last {
+		if m.GetCommit() > r.Last() {
 			return nil
 		}
 	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
