@@ -30,42 +30,16 @@ const (
 	maxIDs      = 1 << 14 // distinct incarnations in a table; those that ended count while they are voters
 )
 
-// kind is the first element of a message. Numbers are never reused.
-type kind uint64
-
-const (
-	kindTold kind = iota + 1
-	kindShow
-	kindShown
-	kindCall
-	kindAnswer
-	kindPropose
-	kindProposed
-	kindRead
-	kindValue
-	kindWrite
-	kindWritten
-	kindConfirm
-	kindConfirmed
-	kindRefused
-	kindFence
-	kindFenced
-	kindOrder
-	kindOutcome
-)
-
 // message is one of the types below. A msgpack library writes and reads it: see wire.Marshal.
 type message interface {
 	// check reports to l which fields exceed their limits.
 	check(l *limits)
 }
 
-// kinds has a message of each kind.
+// kinds has a message of each kind. A kind is the first element of a message. Numbers are never reused.
 var kinds = [...]message{
-	kindTold: told{}, kindShow: show{}, kindShown: shown{}, kindCall: call{}, kindAnswer: answer{},
-	kindPropose: propose{}, kindProposed: proposed{}, kindRead: read{}, kindValue: value{}, kindWrite: write{},
-	kindWritten: written{}, kindConfirm: confirm{}, kindConfirmed: confirmed{}, kindRefused: refused{},
-	kindFence: fence{}, kindFenced: fenced{}, kindOrder: order{}, kindOutcome: outcome{},
+	1: told{}, 2: show{}, 3: shown{}, 4: call{}, 5: answer{}, 6: propose{}, 7: proposed{}, 8: read{}, 9: value{}, 10: write{},
+	11: written{}, 12: confirm{}, 13: confirmed{}, 14: refused{}, 15: fence{}, 16: fenced{}, 17: order{}, 18: outcome{},
 }
 
 // card is how a node introduces itself.
