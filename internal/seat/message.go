@@ -184,39 +184,30 @@ type packedShard struct {
 func pack(t *core.Table) packed {
 	p := packed{Stamp: t.Stamp, Mesh: t.Mesh, Founded: t.Founded, Params: t.Params, Was: t.Was, Ordered: t.Ordered, Dropped: t.Dropped}
 	for _, s := range t.Seats {
-		list := slices.Index(p.Lists, s.List)
-		if list < 0 {
-			list, p.Lists = len(p.Lists), append(p.Lists, s.List)
-		}
-		p.Seats = append(p.Seats, packedSeat{s.Entry, s.Node, uint64(list), s.Ended, s.Unasked})
+		p.Seats = append(p.Seats, packedSeat{s.Entry, s.Node, indexIn(&p.Lists, s.List), s.Ended, s.Unasked})
 	}
-	at := make(map[transport.ID]uint64)
-	index := func(ids []transport.ID) []uint64 {
-		if ids == nil {
-			return nil
-		}
-		all := make([]uint64, 0, len(ids))
+	indexes := func(ids []transport.ID) (all []uint64) {
 		for _, id := range ids {
-			i, ok := at[id]
-			if !ok {
-				i = uint64(len(p.IDs))
-				at[id], p.IDs = i, append(p.IDs, id)
-			}
-			all = append(all, i)
+			all = append(all, indexIn(&p.IDs, id))
 		}
 		return all
 	}
 	for _, s := range t.Shards {
-		roll := slices.Index(p.Rolls, s.Generation.Core)
-		if roll < 0 {
-			roll, p.Rolls = len(p.Rolls), append(p.Rolls, s.Generation.Core)
-		}
 		p.Shards = append(p.Shards, packedShard{
-			Roll: uint64(roll), Number: s.Generation.Number, Voters: index(s.Voters), Next: index(s.Next), Move: s.Move,
+			Roll: indexIn(&p.Rolls, s.Generation.Core), Number: s.Generation.Number, Voters: indexes(s.Voters), Next: indexes(s.Next), Move: s.Move,
 			Revision: s.Revision, Quiet: s.Quiet, Calm: s.Calm,
 		})
 	}
 	return p
+}
+
+// indexIn returns the index of v in all, to which it is added if it is not there yet.
+func indexIn[T comparable](all *[]T, v T) uint64 {
+	i := slices.Index(*all, v)
+	if i < 0 {
+		i, *all = len(*all), append(*all, v)
+	}
+	return uint64(i)
 }
 
 // packOrNone is pack for a table that may be nil.
@@ -237,11 +228,7 @@ func (p *packed) unpack() *core.Table {
 	for _, s := range p.Seats {
 		t.Seats = append(t.Seats, core.Seat{Entry: s.Entry, Node: s.Node, List: p.Lists[s.List], Ended: s.Ended, Unasked: s.Unasked})
 	}
-	ids := func(indexes []uint64) []transport.ID {
-		if indexes == nil {
-			return nil
-		}
-		all := make([]transport.ID, 0, len(indexes))
+	ids := func(indexes []uint64) (all []transport.ID) {
 		for _, i := range indexes {
 			all = append(all, p.IDs[i])
 		}
