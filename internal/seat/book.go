@@ -146,15 +146,7 @@ func (b *book) forget(id transport.ID) {
 	}
 }
 
-func (e entry) compare(addr string) int {
-	switch {
-	case e.addr < addr:
-		return -1
-	case e.addr > addr:
-		return 1
-	}
-	return 0
-}
+func (e entry) compare(addr string) int { return cmp.Compare(e.addr, addr) }
 
 func (b *book) entry(addr string) *entry {
 	if i, ok := slices.BinarySearchFunc(b.entries, addr, entry.compare); ok {

@@ -103,13 +103,12 @@ func (m *Machine) fits(reports map[string]core.Report) error {
 			if !founds {
 				mine.MaxTTL, theirs.MaxTTL = 0, 0
 			}
-			for _, err := range []error{
+			err := cmp.Or(
 				mine.Agrees(name, theirs, fmt.Sprintf("node %q", p.Member.Name)),
 				theirs.Agrees(p.Member.Name, mine, fmt.Sprintf("node %q", name)),
-			} {
-				if err != nil {
-					return err
-				}
+			)
+			if err != nil {
+				return err
 			}
 		}
 	}
