@@ -39,7 +39,7 @@ func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
 			},
 			outcome:  func(l *shardLoop) error { return l.core.seat.Unlisted(o) },
 			pends:    func(err error) bool { return errors.Is(err, fault.ErrUnfinished) },
-			withdraw: func(l *shardLoop) { l.core.seat.WithdrawRelist(o) },
+			withdraw: func(l *shardLoop) { l.core.seat.Withdraw(o) },
 		})
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package seat
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -118,7 +119,7 @@ func (c Recover) apply(m *Machine, t *core.Table) (*core.Table, error) {
 func (m *Machine) Change(now time.Duration, c Change, out []Output) []Output {
 	return m.input(now, out, func() {
 		t := m.acceptor.Table()
-		if t == nil || c.over(t) || slices.ContainsFunc(m.changes, func(o Change) bool { return same(o, c) }) {
+		if t == nil || c.over(t) || m.wanted(c) {
 			return
 		}
 		m.changes = slices.DeleteFunc(m.changes, func(o Change) bool { return replaces(c, o) })
@@ -140,16 +141,14 @@ func replaces(c, old Change) bool {
 	return false
 }
 
-func same(a, b Change) bool {
-	switch a := a.(type) {
-	case Move:
-		b, also := b.(Move)
-		return also && a.Shard == b.Shard && a.Generation == b.Generation && slices.Equal(a.To, b.To)
-	case Recover:
-		b, also := b.(Recover)
-		return also && a.cut() == b.cut() && slices.Equal(a.To, b.To)
-	}
-	return a == b
+// wanted reports whether a change is asked for, and neither decided nor dropped yet.
+func (m *Machine) wanted(c Change) bool {
+	return slices.ContainsFunc(m.changes, func(o Change) bool { return reflect.DeepEqual(o, c) })
+}
+
+// Withdraw takes an operator's word back: a [Died] or a [Relist]. If the decision is under way already, it may still be made.
+func (m *Machine) Withdraw(c Change) {
+	m.changes = slices.DeleteFunc(m.changes, func(o Change) bool { return o == c })
 }
 
 // nextChange returns the version that has all changes that are wanted, or nil.

@@ -104,7 +104,7 @@ func (m *Machine) apart() (ids []transport.ID) {
 // change waits for its end.
 func (m *Machine) DeclareDead(now time.Duration, entry string, out []Output) (Died, []Output, error) {
 	t := m.acceptor.Table()
-	if m.own == "" || t == nil || !slices.Contains(t.Bound(), m.cfg.Self.ID) {
+	if !m.decides() {
 		return Died{}, out, fmt.Errorf("%w: ask a node of the core", fault.ErrNoSeat)
 	}
 	i := slices.Index(t.List(), entry)
@@ -127,7 +127,7 @@ func (m *Machine) DeclareDead(now time.Duration, entry string, out []Output) (Di
 
 // said: somebody who can know says that a node has ended.
 func (m *Machine) said(text string, d Died, node env.Member) {
-	if !slices.Contains(m.changes, Change(d)) {
+	if !m.wanted(d) {
 		m.log(slog.LevelWarn, text, attrsOf(d, node)...)
 		m.changes = append(m.changes, d)
 	}
@@ -146,7 +146,7 @@ func (m *Machine) Undecided(d Died) error {
 	switch {
 	case d.Node == 0 || d.over(t):
 		return nil
-	case !slices.Contains(m.changes, Change(d)):
+	case !m.wanted(d):
 		return ErrConnected
 	}
 	if err := m.silent(d.Node); err != nil {
@@ -159,11 +159,6 @@ func (m *Machine) Undecided(d Died) error {
 }
 
 var errUndecided = fmt.Errorf("%w: the decision is under way", fault.ErrNoQuorum)
-
-// Withdraw takes an operator's word back. If the decision is under way already, it may still be made.
-func (m *Machine) Withdraw(d Died) {
-	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool { return c == Change(d) })
-}
 
 // lives: there is a connection with a node, so nobody is believed who says that it has ended.
 func (m *Machine) lives(id transport.ID) {
@@ -203,7 +198,7 @@ func (m *Machine) inquire(now time.Duration) {
 		}
 		switch {
 		case q.asked || now < q.next:
-		case slices.Contains(m.changes, Change(Died{s.Entry, s.Node.ID})): // it has said so, and nothing is decided yet
+		case m.wanted(Died{s.Entry, s.Node.ID}): // it has said so, and nothing is decided yet
 			q.next = now + Grace
 		default:
 			q.asked = true

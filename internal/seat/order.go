@@ -90,7 +90,7 @@ func (m *Machine) orderOf(from transport.ID, number uint64) *standingOrder {
 func (m *Machine) dropOrder(o *standingOrder) {
 	m.orders = slices.DeleteFunc(m.orders, func(p *standingOrder) bool { return p == o })
 	if !slices.ContainsFunc(m.orders, func(p *standingOrder) bool { return p.Order == o.Order && !p.over }) {
-		m.changes = slices.DeleteFunc(m.changes, func(c Change) bool { return c == Change(o.Order) })
+		m.Withdraw(o.Order)
 	}
 }
 
@@ -163,7 +163,7 @@ func (m *Machine) pursueOrder(now time.Duration, o *standingOrder) {
 	o.err = o.outcome(m, t, o.seen)
 	o.over = !errors.Is(o.err, fault.ErrNoQuorum)
 	o.seen = o.seen || o.Order.over(t)
-	if !o.over && !o.seen && !slices.Contains(m.changes, Change(o.Order)) {
+	if !o.over && !o.seen && !m.wanted(o.Order) {
 		if text, attrs := o.news(); !o.logged {
 			o.logged = true
 			m.log(slog.LevelWarn, text, attrs...)

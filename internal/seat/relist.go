@@ -46,7 +46,7 @@ var errLater = errors.New("not yet")
 // ErrInvalidOption, or ErrUnchanged. What may pass is waited for.
 func (m *Machine) ChangeList(now time.Duration, add, remove string, out []Output) (Relist, []Output, error) {
 	t := m.acceptor.Table()
-	if m.own == "" || t == nil || !slices.Contains(t.Bound(), m.cfg.Self.ID) {
+	if !m.decides() {
 		return Relist{}, out, fmt.Errorf("%w: ask a node of the core", fault.ErrNoSeat)
 	}
 	to, err := relisted(t, add, remove)
@@ -54,7 +54,7 @@ func (m *Machine) ChangeList(now time.Duration, add, remove string, out []Output
 		return Relist{}, out, err
 	}
 	o := Relist{strings.Join(t.List(), " "), strings.Join(to, " ")}
-	if o.over(t) || slices.Contains(m.changes, Change(o)) {
+	if o.over(t) || m.wanted(o) {
 		return o, out, nil
 	}
 	if err := m.mayOrder(t, to); err != nil && !errors.Is(err, errLater) {
@@ -148,7 +148,7 @@ func (m *Machine) Unlisted(o Relist) error {
 	lacks := slices.IndexFunc(t.Seats, func(s core.Seat) bool {
 		return s.Node.ID != 0 && slices.Contains(to, s.Entry) && !s.Keeps(to)
 	})
-	asked := slices.Contains(m.changes, Change(o))
+	asked := m.wanted(o)
 	switch {
 	case lacks < 0 && now == o.To:
 		return nil
@@ -163,11 +163,6 @@ func (m *Machine) Unlisted(o Relist) error {
 		return fmt.Errorf("%w: node %q of %s has not stored the list [%s] yet: the log of that node may say why", fault.ErrUnfinished, s.Node.Name, s.Entry, o.To)
 	}
 	return fmt.Errorf("%w: all nodes have stored the list [%s], and the core still has [%s]: %s", fault.ErrUnfinished, o.To, now, t.Unfinished())
-}
-
-// WithdrawRelist takes an operator's word back. If the decision is under way already, it may still be made.
-func (m *Machine) WithdrawRelist(o Relist) {
-	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool { return c == Change(o) })
 }
 
 // Steps returns the changes, one after the other, by which one entry is added and another one removed: pairs of what to add and

@@ -81,7 +81,7 @@ func (m *Machine) vacate(now time.Duration) {
 			patience = goneAfter
 		}
 		c := vacant{s.Entry, id}
-		if _, err := t.Vacate(s.Entry, id); err == nil && now-o.since >= patience && !slices.Contains(m.changes, Change(c)) {
+		if _, err := t.Vacate(s.Entry, id); err == nil && now-o.since >= patience && !m.wanted(c) {
 			m.log(slog.LevelInfo, "a node of the core is silent: this node proposes that its seat be vacant, and that the two others decide without it", slog.String("entry", s.Entry), slog.String("peer", s.Node.Name))
 			m.changes = append(m.changes, c)
 		}
