@@ -236,13 +236,8 @@ func near(list, other []string) bool {
 }
 
 // outside returns how many of a list's entries are not in another.
-func outside(list, other []string) (n int) {
-	for _, e := range list {
-		if !slices.Contains(other, e) {
-			n++
-		}
-	}
-	return n
+func outside(list, other []string) int {
+	return count(list, func(e string) bool { return !slices.Contains(other, e) })
 }
 
 // Propose accepts the value of a roll call, whose Stamp names the ballot. A node that has learned of a

@@ -61,7 +61,7 @@ func TestCalmAndRollCalls(t *testing.T) {
 			answers[i].Table = table
 		}
 	}
-	n := c.Value(answers, func() *Table { return nil }, func(int) []transport.ID { return ids{1, 8} })
+	n := c.Value(answers, nil, func(int) []transport.ID { return ids{1, 8} })
 	if on, anew := n.Shards[0], n.Shards[1]; !on.Calm || on.Generation != table.Shards[0].Generation || anew.Calm || anew.Generation.Number != 2 {
 		t.Errorf("one goes on as %+v, the other begins again as %+v", on, anew)
 	}

@@ -157,14 +157,9 @@ func (t *Table) Relist(list []string) (*Table, error) {
 // incarnations at entries of to must have been started with it.
 func (t *Table) complete(to []string) bool {
 	living := t.Living()
+	lives := func(id transport.ID) bool { return slices.Contains(living, id) }
 	for _, s := range t.Shards {
-		n := 0
-		for _, id := range s.Voters {
-			if slices.Contains(living, id) {
-				n++
-			}
-		}
-		if s.Next != nil || n < min(2, len(t.Bound())) {
+		if s.Next != nil || count(s.Voters, lives) < min(2, len(t.Bound())) {
 			return false
 		}
 	}
@@ -260,11 +255,15 @@ func (t *Table) mayVote(voters []transport.ID) error {
 
 // quorum reports whether is holds for a majority of voters. Of no voters it holds for none.
 func quorum(voters []transport.ID, is func(transport.ID) bool) bool {
-	n := 0
-	for _, id := range voters {
-		if is(id) {
+	return count(voters, is) >= Majority(len(voters))
+}
+
+// count returns for how many of all something holds.
+func count[T any](all []T, is func(T) bool) (n int) {
+	for _, one := range all {
+		if is(one) {
 			n++
 		}
 	}
-	return n >= Majority(len(voters))
+	return n
 }

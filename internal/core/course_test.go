@@ -92,9 +92,7 @@ func (c *course) value(call Call, voters ...transport.ID) *Table {
 			answers[i] = c.answer(call, id)
 		}
 	}
-	fresh := func() *Table {
-		return &Table{Mesh: 8, Params: founding.Params{MaxTTL: longer}, Shards: make([]Shard, 1)}
-	}
+	fresh := &Table{Mesh: 8, Params: founding.Params{MaxTTL: longer}, Shards: make([]Shard, 1)}
 	return call.Value(answers, fresh, func(int) []transport.ID { return voters })
 }
 

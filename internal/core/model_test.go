@@ -703,12 +703,9 @@ func (m *model) values(k call) (values []*Table) {
 			answers[i] = *r
 		}
 	}
-	fresh := func() *Table {
-		t := &Table{Mesh: k.Ballot.Round, Shards: make([]Shard, 1)}
-		if m.timed {
-			t.Params.MaxTTL = 1
-		}
-		return t
+	fresh := &Table{Mesh: k.Ballot.Round, Shards: make([]Shard, 1)}
+	if m.timed {
+		fresh.Params.MaxTTL = 1
 	}
 	if k.Call.Value(answers, fresh, func(int) []transport.ID { return nil }) == nil {
 		return []*Table{nil}

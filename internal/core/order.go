@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lockmesh/mesh/transport"
 )
 
 // An operator changes the list of a mesh that runs by an order, which is a decision as all others: [Table.Order]. Every
@@ -125,17 +127,12 @@ func (t *Table) Unfinished() string {
 			return another(s)
 		}
 	}
+	lives := func(id transport.ID) bool { return slices.Contains(living, id) }
 	for i, s := range t.Shards {
-		n := 0
-		for _, id := range s.Voters {
-			if slices.Contains(living, id) {
-				n++
-			}
-		}
 		switch {
 		case s.Next != nil:
 			return fmt.Sprintf("the voters of shard %d change", i)
-		case n < min(2, len(t.Seats)):
+		case count(s.Voters, lives) < min(2, len(t.Seats)):
 			return fmt.Sprintf("shard %d has too few voters that live", i)
 		}
 	}

@@ -268,19 +268,15 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 	// A ballot is void if one of its roster was released from it. Those that a short call did not ask are not in its roster: they
 	// may have been released from a later one before, and never refused this one.
 	void := func(t *Table) bool {
-		return slices.ContainsFunc(answers, func(r Report) bool {
-			asked := func(s Seat) bool { return s.Node.ID == r.Node && !s.Unasked }
-			return r.Node != 0 && r.Released.Compare(t.Stamp.Roll) >= 0 && slices.ContainsFunc(t.Seats, asked)
-		})
+		return slices.ContainsFunc(answers, func(r Report) bool { return r.Released.Compare(t.Stamp.Roll) >= 0 && r.wasAsked(t) })
 	}
 	// A value is decided if its whole roster accepts it. A member that answers this call, and has not, never will. So a mesh that was
 	// to be founded, and was not, does not count where a node that answers remembers another one.
 	unfounded := func(t *Table) bool {
 		another := func(r Report) bool { return r.Table != nil && r.Table.Mesh != t.Mesh }
 		lacks := func(r Report) bool {
-			asked := func(s Seat) bool { return s.Node.ID == r.Node && !s.Unasked }
 			knows := r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll
-			return r.Node != 0 && r.RollAt.Compare(t.Stamp.Roll) < 0 && !knows && slices.ContainsFunc(t.Seats, asked)
+			return r.RollAt.Compare(t.Stamp.Roll) < 0 && !knows && r.wasAsked(t)
 		}
 		return slices.ContainsFunc(answers, another) && slices.ContainsFunc(answers, lacks)
 	}
@@ -310,6 +306,11 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 		return nil, nil
 	}
 	return best, accepted(shown, best.Stamp.Roll, answers)
+}
+
+// wasAsked reports whether the roll call that began t's generation asked the node of a report.
+func (r *Report) wasAsked(t *Table) bool {
+	return r.Node != 0 && slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Node.ID == r.Node && !s.Unasked })
 }
 
 // outlived reports whether the mesh may have gone on without all that remember the generation of some of these tables, and all of it have
@@ -400,24 +401,20 @@ func (c Call) outdated(answers []Report) bool {
 // that remember, each one shows what it accepted, and is fenced. And one alone was not asked: of five, two are a majority
 // together with an entry that the next list drops, for those who do not know this call.
 func (c Call) certain(t *Table, answers []Report) bool {
-	bound, n := t.Bound(), 0
-	for _, id := range bound {
-		if c.remembers(t, id, answers) {
+	bound := t.Bound()
+	n := count(bound, func(id transport.ID) bool { return c.remembers(t, id, answers) })
+	need := Majority(len(bound))
+	return slices.Equal(t.List(), c.List) && len(bound)-n < need && c.unasked(t) <= min(1, len(bound)-need)
+}
+
+// unasked counts those bound in t at whose entries nobody answered, and that may live. It is of the call's list.
+func (c Call) unasked(t *Table) (n int) {
+	for i, s := range t.Seats {
+		if s.Node.ID != 0 && c.Roster[i] == 0 {
 			n++
 		}
 	}
-	need := Majority(len(bound))
-	return slices.Equal(t.List(), c.List) && len(bound)-n < need && len(c.unasked(t)) <= min(1, len(bound)-need)
-}
-
-// unasked returns those bound in t at whose entries nobody answered, and that may live. It is of the call's list.
-func (c Call) unasked(t *Table) (ids []transport.ID) {
-	for i, s := range t.Seats {
-		if s.Node.ID != 0 && c.Roster[i] == 0 {
-			ids = append(ids, s.Node.ID)
-		}
-	}
-	return ids
+	return n
 }
 
 // remembers reports whether an incarnation is in the roster, and acts by t's generation, or would.
@@ -490,17 +487,18 @@ func (c Call) seats(from *Table, answers []Report) []Seat {
 }
 
 // Value makes the value of a roll call out of the answers of its whole roster; where nobody was asked, an answer is
-// empty. Each of its shards begins a new generation, whose voters place chooses; but those go on whose voters can, if it
-// is certain that no decision is lost: then the call binds those that answered, and no more. If it is not certain, and
-// some were not asked, there is no value: nil. So too if a later incarnation than one of the roster was bound meanwhile.
-func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int) []transport.ID) *Table {
+// empty. If nobody remembers, it founds the mesh fresh. Each of its shards begins a new generation, whose voters place
+// chooses; but those go on whose voters can, if it is certain that no decision is lost: then the call binds those that
+// answered, and no more. If it is not certain, and some were not asked, there is no value: nil. So too if a later
+// incarnation than one of the roster was bound meanwhile.
+func (c Call) Value(answers []Report, fresh *Table, place func(shard int) []transport.ID) *Table {
 	best, from := c.recovered(answers)
 	whole := from != nil && c.whole(best, from, answers)
 	if !whole && c.Short() || c.outdated(answers) {
 		return nil
 	}
 	if from == nil {
-		from = fresh()
+		from = fresh
 	}
 	t := *from
 	t.Stamp = Stamp{Roll: c.Ballot}

@@ -106,7 +106,7 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 		p := params(together(wants, others))
 		from = &core.Table{Mesh: m.meshID(), Params: p, Shards: make([]core.Shard, p.Shards)}
 	}
-	r.value = r.call.Value(reports, func() *core.Table { return from }, m.cfg.Place(seats, from.Params))
+	r.value = r.call.Value(reports, from, m.cfg.Place(seats, from.Params))
 	if r.value == nil {
 		m.miss(now) // what those that answered have learned meanwhile, a silent entry may know more of
 		return
