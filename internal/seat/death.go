@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,8 +39,7 @@ type inquiry struct {
 }
 
 func (c Died) over(t *core.Table) bool {
-	i := slices.IndexFunc(t.Seats, func(s core.Seat) bool { return s.Entry == c.Entry })
-	return i < 0 || t.Seats[i].Node.ID != c.Node || t.Seats[i].Ended
+	return !slices.ContainsFunc(t.Seats, func(s core.Seat) bool { return s.Entry == c.Entry && s.Node.ID == c.Node && !s.Ended })
 }
 
 func (c Died) apply(m *Machine, t *core.Table) (*core.Table, error) {
@@ -162,7 +162,6 @@ var errUndecided = fmt.Errorf("%w: the decision is under way", fault.ErrNoQuorum
 
 // lives: there is a connection with a node, so nobody is believed who says that it has ended.
 func (m *Machine) lives(id transport.ID) {
-	delete(m.inquiries, id)
 	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool { v, is := c.(vacant); return is && v.Node == id })
 	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool {
 		d, is := c.(Died)
@@ -182,11 +181,7 @@ func (m *Machine) inquire(now time.Duration) {
 	}
 	apart, living := m.apart(), t.Living()
 	apart = slices.DeleteFunc(apart, func(id transport.ID) bool { return !slices.Contains(living, id) }) // else it is known
-	for id := range m.inquiries {                                                                        // order-free: each is looked at alone
-		if !slices.Contains(apart, id) {
-			delete(m.inquiries, id)
-		}
-	}
+	maps.DeleteFunc(m.inquiries, func(id transport.ID, _ *inquiry) bool { return !slices.Contains(apart, id) })
 	for _, s := range t.Seats {
 		if !slices.Contains(apart, s.Node.ID) {
 			continue

@@ -3,6 +3,7 @@ package seat
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,8 +21,7 @@ type vacant struct {
 }
 
 func (c vacant) over(t *core.Table) bool {
-	i := slices.IndexFunc(t.Seats, func(s core.Seat) bool { return s.Entry == c.Entry })
-	return i < 0 || t.Seats[i].Node.ID != c.Node
+	return !slices.ContainsFunc(t.Seats, func(s core.Seat) bool { return s.Entry == c.Entry && s.Node.ID == c.Node })
 }
 
 func (c vacant) apply(m *Machine, t *core.Table) (*core.Table, error) {
@@ -64,10 +64,11 @@ func (m *Machine) vacate(now time.Duration) {
 		clear(m.silence)
 		return
 	}
+	apart := m.apart()
+	maps.DeleteFunc(m.silence, func(id transport.ID, _ *silence) bool { return !slices.Contains(apart, id) })
 	for _, s := range t.Seats {
 		id := s.Node.ID
-		if id == 0 || id == m.cfg.Self.ID || m.up(id) {
-			delete(m.silence, id)
+		if !slices.Contains(apart, id) {
 			continue
 		}
 		o := m.silence[id]
@@ -84,11 +85,6 @@ func (m *Machine) vacate(now time.Duration) {
 		if _, err := t.Vacate(s.Entry, id); err == nil && now-o.since >= patience && !m.wanted(c) {
 			m.log(slog.LevelInfo, "a node of the core is silent: this node proposes that its seat be vacant, and that the two others decide without it", slog.String("entry", s.Entry), slog.String("peer", s.Node.Name))
 			m.changes = append(m.changes, c)
-		}
-	}
-	for id := range m.silence { // order-free: each is looked at alone
-		if !slices.Contains(t.Bound(), id) {
-			delete(m.silence, id)
 		}
 	}
 }
