@@ -54,7 +54,7 @@ func (l *shardLoop) startCore() {
 			Client: n.cfg.Client || n.cfg.Discover != nil, Discovers: n.cfg.Discover != nil, Found: n.cfg.Found, Anew: strings.HasSuffix(n.cfg.Transport.Bind, ":0"),
 			Oracle: n.cfg.Oracle != nil, Floor: l.keeper.floor(), Quiet: l.keeper.last.Quiet, Replaces: l.keeper.replaces,
 			Wants: n.wants(), Saved: l.keeper.saved(),
-			Rand: n.env.Seed(), Wall: n.env.Wall(), Clock: n.env.Wall, Known: l.known, Applied: l.applied, Place: hosting.Place, Keeps: l.keeper.store != nil,
+			Rand: n.env.Seed(), Wall: n.env.Wall(), Clock: n.env.Wall, Known: l.known, Applied: l.applied, Place: hosting.Place,
 		}),
 	}
 }

@@ -412,7 +412,7 @@ func (m *told) mark() core.Mark {
 
 func (m *Machine) told() told {
 	r := m.acceptor.Report()
-	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, Withdrawn: r.Withdrawn, Replaces: m.cfg.Replaces, Apart: m.apart(), Unsaved: m.unsaved(), Keeps: m.cfg.Keeps, Withdrew: m.withdrew}
+	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, Withdrawn: r.Withdrawn, Replaces: m.cfg.Replaces, Apart: m.apart(), Unsaved: m.unsaved(), Keeps: m.cfg.Saved != nil, Withdrew: m.withdrew}
 	if !m.sure {
 		t.Entry = "" // another one may answer there by now, or have had its seat
 	}

@@ -30,9 +30,6 @@ type Config struct {
 	// Oracle: Inquire is answered: there is somebody who can tell whether a node has ended.
 	Oracle bool
 
-	// Keeps: Keep is carried out: there is a place where the next incarnation at this node's entry finds a list.
-	Keeps bool
-
 	Anew  bool // no node was at this address before: the system chose the port
 	Wants founding.Options
 	Rand  uint64    // the seed of random values: mesh IDs and jitter
@@ -50,7 +47,8 @@ type Config struct {
 	// It may be nil.
 	Known func(shard int) uint64
 
-	// Saved returns the Quiet that the state directory has now, for the incarnation after this one. Nil: there is no directory.
+	// Saved returns the Quiet that the state directory has now, for the incarnation after this one. Nil: there is no directory, so
+	// no place where that one would find a list, and Keep is not carried out.
 	Saved func() time.Duration
 
 	// Applied returns the revision of a shard's table in the replica on this node; zero: it has none. It may be nil.

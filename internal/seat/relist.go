@@ -132,7 +132,7 @@ func (m *Machine) keeps(s core.Seat, list []string) error {
 		return nil
 	case s.Ended:
 		return fmt.Errorf("node %q of %s has ended: replace or remove %[2]s first, or start another process there", s.Node.Name, s.Entry)
-	case s.Node.ID == m.cfg.Self.ID && m.cfg.Keeps, p != nil && p.told.Keeps && m.heardLately(p, m.last):
+	case s.Node.ID == m.cfg.Self.ID && m.cfg.Saved != nil, p != nil && p.told.Keeps && m.heardLately(p, m.last):
 		return nil
 	case s.Node.ID != m.cfg.Self.ID && (p == nil || !m.heardLately(p, m.last)):
 		return fmt.Errorf("%w: node %q of %s is not heard, and must keep the list as well; if it is gone for good, replace or remove %[3]s first", errLater, s.Node.Name, s.Entry)
@@ -211,7 +211,7 @@ func (m *Machine) heed(now time.Duration) {
 	switch {
 	case ordered || slices.Equal(to, m.cfg.List):
 		m.heeding = heeding{}
-	case !m.cfg.Keeps:
+	case m.cfg.Saved == nil:
 		if now >= m.heeding.warnAt {
 			m.heeding.warnAt = now + time.Minute
 			m.log(slog.LevelWarn, "an operator changes the list, and this node has no state directory: restart it with the next one",

@@ -13,7 +13,9 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-func able(c *Config) { c.Keeps = true }
+func able(c *Config) {
+	c.Saved = func() time.Duration { return maxQuiet }
+}
 
 // keeping is a founded core of n whose nodes keep lists.
 func keeping(t *testing.T, n int) *world {
@@ -143,7 +145,10 @@ func TestOrdersReachWhoRestarts(t *testing.T) {
 // Promise: C4: one of two goes by a decision of both. The one that stays has a list of itself alone as soon as it keeps that; it does
 // not call itself together meanwhile, which would make all shards begin again.
 func TestOneOfTwoGoesByDecision(t *testing.T) {
-	found := func(c *Config) { c.Keeps, c.Found = true, true }
+	found := func(c *Config) {
+		able(c)
+		c.Found = true
+	}
 	for seed := range uint64(10) {
 		w := newWorld(t, seed, 2)
 		w.lists, w.delay = make(map[string][]string), 150*time.Millisecond
