@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -49,14 +50,12 @@ type Acceptor struct {
 
 // NewAcceptor returns the memory of a fresh incarnation. The order of the list means nothing.
 func NewAcceptor(self transport.ID, list []string) *Acceptor {
-	list = slices.Clone(list)
-	slices.Sort(list)
-	return &Acceptor{self: self, list: slices.Compact(list)}
+	return &Acceptor{self: self, list: founding.Normalise(list)}
 }
 
 // SetList notes that the next incarnation at this node's entry starts with another list. It must be so already: whoever
 // hears of it relies on that. The order of the list means nothing.
-func (a *Acceptor) SetList(list []string) { a.list = NewAcceptor(a.self, list).list }
+func (a *Acceptor) SetList(list []string) { a.list = founding.Normalise(list) }
 
 // Table returns the latest decision that this node knows, or nil.
 func (a *Acceptor) Table() *Table { return a.table }

@@ -91,7 +91,7 @@ func (t *Table) Vacate(entry string, id transport.ID) (*Table, error) {
 		return nil, errAnother
 	case len(t.Seats) != 3 || len(rest) != 2:
 		return nil, errNeeded
-	case slices.ContainsFunc(t.Shards, func(s Shard) bool { return slices.Contains(s.Voters, id) || slices.Contains(s.Next, id) }):
+	case t.votes(id):
 		return nil, errVotes
 	}
 	n := t.next()
@@ -177,11 +177,15 @@ func (t *Table) complete(to []string) bool {
 
 // forget forgets the dropped incarnation if it votes in no shard any more.
 func (t *Table) forget() *Table {
-	votes := func(s Shard) bool { return slices.Contains(s.Voters, t.Dropped) || slices.Contains(s.Next, t.Dropped) }
-	if !slices.ContainsFunc(t.Shards, votes) {
+	if !t.votes(t.Dropped) {
 		t.Dropped = 0
 	}
 	return t
+}
+
+// votes reports whether an incarnation is a voter of some shard, or may become one.
+func (t *Table) votes(id transport.ID) bool {
+	return slices.ContainsFunc(t.Shards, func(s Shard) bool { return slices.Contains(s.Voters, id) || slices.Contains(s.Next, id) })
 }
 
 // Move allows shard s to change its voters. The shard makes one change at a time, by a joint

@@ -373,7 +373,7 @@ func (m *Machine) answered(now time.Duration, e *entry, peer transport.Hello) {
 	}
 	if e.former == peer.ID || !m.former(*e) {
 		e.former = 0
-		if p := m.book.peers[e.node]; p != nil && p.up {
+		if m.up(e.node) {
 			e.former = e.node
 		}
 	}
@@ -448,7 +448,7 @@ func (m *Machine) spread(now time.Duration) {
 	news := t.Entry != o.Entry || t.Roll != o.Roll || t.Refused != o.Refused || t.Released != o.Released || t.RollAt != o.RollAt || t.Withdrawn != o.Withdrawn || t.Known != o.Known || t.Withdrew != o.Withdrew || !slices.Equal(t.List, o.List)
 	if m.brief = t; news || !slices.Equal(t.Apart, o.Apart) || t.Unsaved != o.Unsaved {
 		for _, e := range m.book.entries {
-			if p := m.book.peers[e.node]; p != nil && p.up {
+			if m.up(e.node) {
 				m.tell(now, e.node)
 			}
 		}

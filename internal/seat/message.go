@@ -411,16 +411,12 @@ func (m value) check(l *limits) {
 }
 
 func (m write) check(l *limits) {
-	l.ballot(m.Ballot)
-	l.stamp(m.Prev)
+	l.read(core.Read{Ballot: m.Ballot, Prev: m.Prev})
 	m.Table.check(l)
 	l.require(m.Table.Stamp == m.Prev.Next(), "not the next version")
 }
 
-func (m written) check(l *limits) {
-	l.ballot(m.Ballot)
-	l.stamp(m.Prev)
-}
+func (m written) check(l *limits) { l.read(core.Read(m)) }
 
 func (m confirm) check(l *limits) {
 	l.ballotOrNone(m.Promised)

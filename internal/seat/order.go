@@ -190,12 +190,7 @@ func (m *Machine) sendOrder(now time.Duration, o *standingOrder) {
 	if m.serving == nil {
 		return
 	}
-	var up []transport.ID
-	for _, id := range m.serving.Bound() {
-		if id != m.cfg.Self.ID && m.up(id) {
-			up = append(up, id)
-		}
-	}
+	up := slices.DeleteFunc(m.serving.Bound(), func(id transport.ID) bool { return id == m.cfg.Self.ID || !m.up(id) })
 	if len(up) == 0 {
 		o.err = errUnheard
 		return
