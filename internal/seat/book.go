@@ -395,7 +395,7 @@ func (m *Machine) tell(now time.Duration, id transport.ID) {
 
 func (m *Machine) tellAnd(now time.Duration, id transport.ID, ask bool) {
 	t := m.told()
-	t.Answer, t.Floor, t.Earlier = ask, m.Floor(), m.earlier()
+	t.Answer, t.Floor, t.Earlier, t.Accepts = ask, m.Floor(), m.earlier(), accepts(m.acceptor.Report())
 	if p := m.book.peers[id]; p != nil {
 		p.echoed, p.sent, p.owed = p.told.mark(), now, false
 		t.Heard = p.echoed
@@ -419,10 +419,6 @@ func (m *Machine) told() told {
 	if r.Table != nil {
 		t.Known = r.Table.Stamp
 	}
-	if of := [...]*core.Table{r.Table, r.Accepted, r.Proposed}; of != m.accepts.of {
-		m.accepts.of, m.accepts.ids = of, accepts(r)
-	}
-	t.Accepts = m.accepts.ids
 	return t
 }
 

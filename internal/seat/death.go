@@ -181,7 +181,8 @@ func (m *Machine) inquire(now time.Duration) {
 	}
 	apart, living := m.apart(), t.Living()
 	apart = slices.DeleteFunc(apart, func(id transport.ID) bool { return !slices.Contains(living, id) }) // else it is known
-	maps.DeleteFunc(m.inquiries, func(id transport.ID, _ *inquiry) bool { return !slices.Contains(apart, id) }) // order-free: each is looked at alone
+	// order-free: each is looked at alone
+	maps.DeleteFunc(m.inquiries, func(id transport.ID, _ *inquiry) bool { return !slices.Contains(apart, id) })
 	for _, s := range t.Seats {
 		if !slices.Contains(apart, s.Node.ID) {
 			continue

@@ -164,10 +164,6 @@ type Machine struct {
 	moved   bool          // its mesh gave way to another one, in which it is now
 	alone   time.Duration // when it last was not so that only a mesh lives which this node has left: see leaveOut
 
-	accepts struct {
-		of  [3]*core.Table // by which ids was computed: the table known, and what was accepted
-		ids []transport.ID
-	}
 	serving *core.Table // of the generation that serves: what a node without a seat goes by
 	state   State
 	brief   told
@@ -179,7 +175,6 @@ type Machine struct {
 	discovery discovery
 	moves     moves
 	standing  *Standing
-	spare     []Away // room that is used again
 }
 
 // pace is how fast a Machine goes that is not idle. Contact and rest are upper limits: a time is drawn from half to all of them.

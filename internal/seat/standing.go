@@ -47,7 +47,7 @@ func (m *Machine) List() []string { return m.cfg.List }
 
 // stand notes where the node stands.
 func (m *Machine) stand(now time.Duration) {
-	s := Standing{Role: m.Role(), Why: m.Waiting(), Away: m.spare[:0], Fenced: m.state.Fenced, Unfounded: m.unfounded()}
+	s := Standing{Role: m.Role(), Why: m.Waiting(), Fenced: m.state.Fenced, Unfounded: m.unfounded()}
 	if t := m.state.Table; t != nil {
 		s.Voters = t.Params.Voters(len(t.Seats))
 	}
@@ -69,9 +69,7 @@ func (m *Machine) stand(now time.Duration) {
 			s.Away = append(s.Away, Away{e.addr, e.away, why})
 		}
 	}
-	m.spare = s.Away
 	if o := m.standing; s.Role != o.Role || s.Why != o.Why || s.Fenced != o.Fenced || s.Voters != o.Voters || s.Unfounded != o.Unfounded || !slices.Equal(s.Away, o.Away) {
-		s.Away = slices.Clone(s.Away)
 		m.standing = &s
 	}
 }

@@ -65,7 +65,8 @@ func (m *Machine) vacate(now time.Duration) {
 		return
 	}
 	apart := m.apart()
-	maps.DeleteFunc(m.silence, func(id transport.ID, _ *silence) bool { return !slices.Contains(apart, id) }) // order-free: each is looked at alone
+	// order-free: each is looked at alone
+	maps.DeleteFunc(m.silence, func(id transport.ID, _ *silence) bool { return !slices.Contains(apart, id) })
 	for _, s := range t.Seats {
 		id := s.Node.ID
 		if !slices.Contains(apart, id) {
