@@ -98,10 +98,7 @@ type (
 		Prev   core.Stamp
 		Table  packed
 	}
-	written struct {
-		Ballot core.Ballot
-		Prev   core.Stamp
-	}
+	written core.Read
 
 	confirm struct {
 		Promised core.Ballot // zero: none, but the sender has a seat in a generation that is over
@@ -115,10 +112,7 @@ type (
 	}
 
 	// fence asks for a Cut, and fenced says that it was made.
-	fence struct {
-		Shard      int
-		Generation core.Generation
-	}
+	fence  Cut
 	fenced struct {
 		Shard      int
 		Generation core.Generation
