@@ -17,26 +17,20 @@ type attempt interface {
 	moot(a *core.Acceptor) bool
 	// answered takes in one answer.
 	answered(m *Machine, now time.Duration, from transport.ID, msg message)
-	times() *clock
 }
-
-// clock is when to do something about an attempt.
-type clock struct{ again, until time.Duration }
-
-func (c *clock) times() *clock { return c }
 
 // begin begins an attempt.
 func (m *Machine) begin(now time.Duration, action core.Action) {
-	c := clock{again: now + 3*m.pace.unit, until: now + 20*m.pace.unit}
+	m.resend, m.giveUp = now+3*m.pace.unit, now+20*m.pace.unit
 	switch a := action.(type) {
 	case core.Ask:
-		m.attempt = m.release(c, a.Table)
+		m.attempt = m.release(a.Table)
 	case core.Begin:
-		m.call(now, &rollCall{clock: c, call: a.Call, answers: make([]*answer, len(a.Call.Roster)), accepts: make([]bool, len(a.Call.Roster))})
+		m.call(now, &rollCall{call: a.Call, answers: make([]*answer, len(a.Call.Roster)), accepts: make([]bool, len(a.Call.Roster))})
 	case core.Propose:
 		m.round++
 		m.attempt = &version{
-			clock: c, ballot: core.Ballot{Round: m.round, By: m.cfg.Self.ID}, prev: m.acceptor.Table(), own: m.dress(a.Table),
+			ballot: core.Ballot{Round: m.round, By: m.cfg.Self.ID}, prev: m.acceptor.Table(), own: m.dress(a.Table),
 		}
 	}
 	if m.attempt != nil {
@@ -49,13 +43,13 @@ func (m *Machine) pursue(now time.Duration) {
 	if m.attempt == nil {
 		return
 	}
-	switch c := m.attempt.times(); {
+	switch {
 	case m.attempt.moot(m.acceptor):
 		m.abandon()
-	case now >= c.until:
+	case now >= m.giveUp:
 		m.miss(now)
-	case now >= c.again:
-		c.again = now + 3*m.pace.unit
+	case now >= m.resend:
+		m.resend = now + 3*m.pace.unit
 		m.attempt.send(m)
 	}
 }

@@ -173,15 +173,12 @@ func (b *book) peer(id transport.ID) *peer {
 }
 
 func (b *book) down(now time.Duration, id transport.ID) {
-	e := b.entryOf(id)
-	p := b.peers[id]
-	parted := p != nil && p.parted
-	if p != nil && e != nil {
+	p, e := b.peers[id], b.entryOf(id)
+	if p != nil {
 		p.up = false
-	} else {
-		delete(b.peers, id)
+		b.forget(id)
 	}
-	if e != nil && !parted {
+	if e != nil && (p == nil || !p.parted) {
 		e.next = now
 	}
 }

@@ -132,6 +132,8 @@ type Machine struct {
 	surely   time.Duration // the start, or the end of the last stall
 
 	attempt   attempt       // of this node as a proposer; nil: none
+	resend    time.Duration // when its messages are sent again
+	giveUp    time.Duration // when it is given up
 	round     uint64        // the highest that it has seen in ballots on versions: it uses none twice
 	rest      time.Duration // no attempt begins before
 	misses    int           // attempts in a row that came to nothing
@@ -352,8 +354,7 @@ func (m *Machine) Deadline() time.Duration {
 	next = min(next, m.roleDeadline(), m.discoverAt(), m.inquireAt(), m.obeyAt())
 	switch {
 	case m.attempt != nil:
-		c := m.attempt.times()
-		next = min(next, c.until, c.again)
+		next = min(next, m.giveUp, m.resend)
 	case m.wants.action != nil:
 		next = min(next, max(m.rest, m.lull, m.wants.turn))
 	}

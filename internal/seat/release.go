@@ -10,7 +10,6 @@ import (
 
 // release is an attempt to be released from a roll call, by the mesh that serves.
 type release struct {
-	clock
 	table     *core.Table
 	promised  core.Ballot
 	confirmed []transport.ID
@@ -19,8 +18,8 @@ type release struct {
 
 // release asks those that are bound in t to confirm it. If this node's mesh was founded later than t's, both may have
 // granted at one time: then this one ends only once all revisions of the other are above its own (C10).
-func (m *Machine) release(c clock, t *core.Table) *release {
-	r := &release{clock: c, table: t, promised: m.acceptor.Report().Roll}
+func (m *Machine) release(t *core.Table) *release {
+	r := &release{table: t, promised: m.acceptor.Report().Roll}
 	if own := m.acceptor.Table(); own != nil && own.Mesh != t.Mesh && t.Before(own) {
 		r.raised = make([]uint64, len(t.Shards))
 	}

@@ -11,7 +11,6 @@ import (
 
 // rollCall is an attempt to begin a generation of the core.
 type rollCall struct {
-	clock
 	call    core.Call
 	answers []*answer
 	value   *core.Table
@@ -137,7 +136,7 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 			r.value.Seats[i].Node = a.Member
 		}
 	}
-	r.until = now + 20*m.pace.unit
+	m.giveUp = now + 20*m.pace.unit
 	m.withdrew = rounds{r.call.Ballot.Round, r.call.Ballot.Round}
 	r.send(m)
 }

@@ -272,9 +272,9 @@ func TestACallIsNotHeldUpByAVersion(t *testing.T) {
 	a, s := w.procs[w.list[0]], w.table().Shards[1]
 	w.lose = func(name string) bool { return name == "read" }
 	w.do(a, func() []Output { return a.m.Change(w.now, Move{1, s.Generation, w.table().Bound()[:2]}, nil) })
-	v, proposes := a.m.attempt.(*version)
+	_, proposes := a.m.attempt.(*version)
 	w.must(proposes, "it proposes nothing")
-	v.until = w.now + time.Hour
+	a.m.giveUp = w.now + time.Hour
 	w.boot(w.list[1])
 	w.boot(w.list[2])
 	w.must(w.runUntil(3*time.Second, func() bool { _, due := a.m.wants.action.(core.Begin); return due }), "no call is due")

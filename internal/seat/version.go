@@ -10,7 +10,6 @@ import (
 
 // version is an attempt to decide the version after prev.
 type version struct {
-	clock
 	ballot   core.Ballot
 	prev     *core.Table
 	own      *core.Table
