@@ -112,31 +112,12 @@ func (s lockState) witness(ops []porcupine.Operation) bool {
 	}
 	slices.SortFunc(moments, func(a, b moment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order)) })
 
-	// The model, step by step, without its copies.
-	held := make(map[uint64]holder, len(s.holders))
-	var used int64
-	for _, h := range s.holders {
-		held[h.token] = h
-		used += h.weight
-	}
-	grantsSoFar, last := s.grants, s.last
 	for _, m := range moments {
-		in := ops[m.op].Input.(lockInput)
-		if in.what == takes {
-			if in.rank != grantsSoFar || in.token <= last || used+in.weight > in.capacity {
-				return false
-			}
-			grantsSoFar, last = grantsSoFar+1, in.token
-			used += in.weight
-			held[in.token] = holder{in.token, in.weight, 1, 0}
-			continue
-		}
-		h, ok := held[in.token]
-		if !ok || h.until != 0 && in.at > h.until || in.handles != anyHandles && in.handles != h.handles {
+		next, ok := s.step(ops[m.op].Input.(lockInput))
+		if !ok {
 			return false
 		}
-		used -= h.weight
-		delete(held, in.token)
+		s = next
 	}
 	return true
 }
