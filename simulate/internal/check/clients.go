@@ -16,7 +16,7 @@ type recorder Call
 
 // Called is env.Clients.Called of that process.
 func (h *History) Called(p Process, node transport.ID, ask env.Ask) env.Caller {
-	want := Want{ask.Key, ask.Weight, ask.Capacity, ask.MaxHold, ask.Use, ask.Once, ask.Leads}
+	want := Want(ask)
 	h.world.CallBegins(node, ask.Key)
 	if a := h.world.Actor(); a != nil {
 		for _, c := range h.reports[a] {

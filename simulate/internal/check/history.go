@@ -94,15 +94,7 @@ type peak struct {
 }
 
 // Want is what a call asks for.
-type Want struct {
-	Key      string
-	Weight   int64         // how much of the key it takes
-	Capacity int64         // how much of the key there is: the weights of all holds together are no more than that
-	MaxHold  time.Duration // the hold ends by then; zero: it is renewed until its Unlock
-	Use      bool          // the use of a resource: its node does not wait for its end when it leaves
-	Once     bool          // to do what is done once
-	Leads    bool          // to lead an election
-}
+type Want env.Ask
 
 // whole is the capacity of a read/write lock.
 const whole = 1 << 40
