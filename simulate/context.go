@@ -23,10 +23,11 @@ type simContext struct {
 	ev              event
 	timer           int // in process.timers, or -1
 
-	watch   watch // of a parent that cannot tell
-	up      *after
-	afters  []*after // in the order in which they were asked for
-	waiters []*actor // that are parked with this very context
+	watch    watch         // of a parent that cannot tell
+	up       *simContext   // a parent that can: this is one of its children; nil: none
+	place    int           // among them
+	children []*simContext // that end with this one, in the order in which it ends them
+	waiters  []*actor      // that are parked with this very context
 }
 
 // source is the hidden parent of the standard context in a simContext: it is
@@ -53,13 +54,6 @@ func (s *source) end(err error) {
 	s.err = err
 	close(s.done)
 	s.ended()
-}
-
-// after is one function to call at a context's end.
-type after struct {
-	owner *simContext
-	fn    func()
-	slot  int
 }
 
 type contextKey struct{}
@@ -100,7 +94,8 @@ func newContext(parent context.Context, p *process) *simContext {
 		case closed(done):
 			c.cancel(parent.Err())
 		case up != nil && up.done == done:
-			c.up = up.add(func() { c.cancel(up.err) })
+			c.up, c.place = up, len(up.children)
+			up.children = append(up.children, c)
 		default:
 			p.world.watch(&c.watch, done)
 		}
@@ -143,23 +138,13 @@ func (c *simContext) Value(key any) any {
 
 func (c *simContext) String() string { return "simulate.Context" }
 
-func (c *simContext) add(f func()) *after {
-	a := &after{owner: c, fn: f, slot: len(c.afters)}
-	c.afters = append(c.afters, a)
-	return a
-}
-
-func (a *after) stop() {
-	c := a.owner
-	if a.slot == idle {
-		return
-	}
-	last := len(c.afters) - 1
-	c.afters[a.slot] = c.afters[last]
-	c.afters[a.slot].slot = a.slot
-	c.afters[last] = nil
-	c.afters = c.afters[:last]
-	a.slot = idle
+// leave takes the context off its parent's list.
+func (c *simContext) leave() {
+	last := len(c.up.children) - 1
+	c.up.children[c.place] = c.up.children[last]
+	c.up.children[c.place].place = c.place
+	c.up.children[last] = nil
+	c.up.children = c.up.children[:last]
 }
 
 func (c *simContext) cancel(err error) {
@@ -178,20 +163,17 @@ func (c *simContext) cancel(err error) {
 		c.timer = -1
 	}
 	p.world.unwatch(&c.watch)
-	if c.up != nil {
-		c.up.stop()
+	if c.up != nil && c.up.err == nil {
+		c.leave()
 	}
 	for _, a := range c.waiters {
 		a.wake()
 	}
 	c.waiters = nil
-	afters := c.afters
-	c.afters = nil
-	for _, a := range afters {
-		if a.slot != idle {
-			a.slot = idle
-			a.fn()
-		}
+	children := c.children
+	c.children = nil
+	for _, child := range children {
+		child.cancel(err)
 	}
 }
 
