@@ -42,14 +42,13 @@ func (a *acquaintance) rumour(c belief, by transport.ID) rumour {
 	return r
 }
 
-// suspicion runs out after its longest time, or after its shortest once enough
-// others share it.
+// suspicion runs out after its longest time, or after its shortest once another one
+// shares it: one is all that suspicionMult asks for.
 type suspicion struct {
-	timer           Timer
-	began           time.Duration
-	least, most     time.Duration
-	wanted, sharers int
-	by              []transport.ID
+	timer    Timer
+	earliest time.Duration // true time
+	alone    bool          // nobody shares it yet, and somebody might
+	by       transport.ID
 }
 
 const (
@@ -152,21 +151,15 @@ func (m *Member) suspect(r rumour) {
 		m.queue.add(r, false)
 		a.incarnation, a.state, a.since = r.incarnation, suspected, m.now()
 		n := len(m.list)
-		s := suspicion{began: m.now(), wanted: suspicionMult - 2, by: []transport.ID{r.by}}
-		if n-2 < s.wanted {
-			s.wanted = 0
+		d := suspicionMult * thousandths(n) * probeInterval / 1000
+		a.doubt = suspicion{earliest: m.now() + d, alone: n > 2, by: r.by}
+		if a.doubt.alone {
+			d *= suspicionMax
 		}
-		s.least = suspicionMult * thousandths(n) * probeInterval / 1000
-		s.most = suspicionMax * s.least
-		d := s.most
-		if s.wanted == 0 {
-			d = s.least
-		}
-		s.timer = m.after(d, func() {
+		a.doubt.timer = m.after(d, func() {
 			a.doubt = suspicion{}
 			m.died(a.rumour(dead, m.self.member.ID))
 		})
-		a.doubt = s
 	}
 }
 
@@ -180,13 +173,11 @@ func thousandths(n int) time.Duration {
 // less time.
 func (m *Member) share(a *acquaintance, by transport.ID) bool {
 	s := &a.doubt
-	if s.sharers >= s.wanted || slices.Contains(s.by, by) {
+	if !s.alone || s.by == by {
 		return false
 	}
-	s.by = append(s.by, by)
-	s.sharers++
-	// One more is all that suspicionMult asks for.
-	s.timer.Move(max(m.now(), s.began+s.least))
+	s.alone = false
+	s.timer.Move(max(m.now(), s.earliest))
 	return true
 }
 
