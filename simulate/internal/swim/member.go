@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -217,7 +218,7 @@ func (m *Member) send(to transport.ID, p packet) bool {
 	if p.kind == pull || p.kind == push {
 		class = transport.Normal
 	}
-	return m.world.Send(to, class, p.append(nil))
+	return m.world.Send(to, class, wire.Append(nil, &p))
 }
 
 // Receive takes a packet. It drops one that it cannot read, as package gossip does.

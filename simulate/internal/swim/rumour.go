@@ -62,9 +62,6 @@ func (q *rumours) add(r rumour, refutes bool) {
 // then what is newest. After a number of packets that grows with the logarithm of
 // the members, a rumour is old.
 func (q *rumours) take(members int) []rumour {
-	if len(q.waiting) == 0 {
-		return nil
-	}
 	limit := retransmitMult
 	for n := 10; n < members+1; n *= 10 {
 		limit += retransmitMult
@@ -133,8 +130,6 @@ func (p *packet) Fields(c *wire.Codec) {
 		}
 	}
 }
-
-func (p packet) append(b []byte) []byte { return wire.Append(b, &p) }
 
 func readPacket(b []byte) (p packet, err error) {
 	if err := wire.Decode(b, &p); err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/wire"
 )
 
 func TestPacketsAreReadAsTheyWereWritten(t *testing.T) {
@@ -17,7 +18,7 @@ func TestPacketsAreReadAsTheyWereWritten(t *testing.T) {
 			{belief: dead, id: 8, incarnation: 300, by: 7, member: env.Member{ID: 8}},
 		}},
 	} {
-		got, err := readPacket(p.append(nil))
+		got, err := readPacket(wire.Append(nil, &p))
 		if err != nil || !reflect.DeepEqual(got, p) {
 			t.Errorf("%+v is read as %+v, %v", p, got, err)
 		}
