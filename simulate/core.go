@@ -267,15 +267,13 @@ func (w *World) chooseCore(outside []*Host, order []int, most int) map[*Host]boo
 // misses reports whether a leader on h does not hear a voter on a host that stays: it is about
 // to give that one's vote away, perhaps to a host that does not stay.
 func (w *World) misses(h *Host, stays func(*Host) bool) bool {
-	on := make(map[transport.ID]*Host)
-	for h, n := range w.living() {
-		on[n.id] = h
+	there := func(id transport.ID) bool {
+		p := w.nodes[id]
+		return p != nil && !p.dead && stays(p.host)
 	}
-	for _, n := range h.process.nodes {
-		for _, r := range n.node.Replicas() {
-			if slices.ContainsFunc(r.Missed, func(id transport.ID) bool { return on[id] != nil && stays(on[id]) }) {
-				return true
-			}
+	for r := range w.replicas() {
+		if r.host == h && slices.ContainsFunc(r.Missed, there) {
+			return true
 		}
 	}
 	return false
@@ -284,11 +282,9 @@ func (w *World) misses(h *Host, stays func(*Host) bool) bool {
 // learns reports whether a node on h has a replica without a vote: its leader may be about to give
 // it one, and would then need h, if others that it promotes are gone, too.
 func learns(h *Host) bool {
-	for _, n := range h.process.nodes {
-		for _, r := range n.node.Replicas() {
-			if !slices.Contains(r.Voters, n.id) && !slices.Contains(r.Outgoing, n.id) {
-				return true
-			}
+	for r := range h.world.replicas() {
+		if r.host == h && !slices.Contains(r.Voters, r.on.id) && !slices.Contains(r.Outgoing, r.on.id) {
+			return true
 		}
 	}
 	return false

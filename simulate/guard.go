@@ -30,6 +30,44 @@ func (w *World) living() iter.Seq2[*Host, inspected] {
 	}
 }
 
+// node returns a node that runs; nil if it does not.
+func (w *World) node(id transport.ID) env.Inspected {
+	if p := w.nodes[id]; p != nil && !p.dead {
+		return p.node(id)
+	}
+	return nil
+}
+
+// node returns a node of the process; nil if it has none of that ID.
+func (p *process) node(id transport.ID) env.Inspected {
+	for _, n := range p.nodes {
+		if n.id == id {
+			return n.node
+		}
+	}
+	return nil
+}
+
+// replica is a replica on a node that runs.
+type replica struct {
+	env.Replica
+	host *Host
+	on   inspected
+}
+
+// replicas returns each replica of a node that runs.
+func (w *World) replicas() iter.Seq[replica] {
+	return func(yield func(replica) bool) {
+		for h, n := range w.living() {
+			for _, r := range n.node.Replicas() {
+				if !yield(replica{r, h, n}) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // MaySpare reports whether the core, and every shard, keeps a majority of its real voters, with what
 // they remember, if the process on the host ends now: in each half of the configuration,
 // as each living replica knows it, and in the one that a change of voters under way leads to.
@@ -62,20 +100,18 @@ func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 	majority := func(voters []transport.ID) bool {
 		return len(voters) == 0 || most(voters, func(id transport.ID) bool { return alive[id] })
 	}
-	type replica struct {
+	type placed struct {
 		node       transport.ID
 		shard      int
 		generation uint64
 	}
-	replicas := make(map[replica]bool)
-	for _, n := range w.living() {
-		for _, r := range n.node.Replicas() {
-			replicas[replica{n.id, r.Shard, r.Generation}] = alive[n.id]
-		}
+	remain := make(map[placed]bool)
+	for r := range w.replicas() {
+		remain[placed{r.on.id, r.Shard, r.Generation}] = alive[r.on.id]
 	}
 	// lives reports whether the shard can live in that generation, though it may have no leader now.
 	lives := func(shard int, g env.Generation) bool {
-		with := func(id transport.ID) bool { return replicas[replica{id, shard, g.Name}] }
+		with := func(id transport.ID) bool { return remain[placed{id, shard, g.Name}] }
 		return most(g.Voters, with) || most(g.Next, with)
 	}
 	known, seated := false, false

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -41,39 +40,32 @@ func (s *inStep) within(d time.Duration) {
 	look()
 }
 
-// replica is a replica on a node that lives.
-type replica struct {
-	env.Replica
-	shard check.ShardName
-	host  *Host
-	node  transport.ID
+// name is that of the replica's shard.
+func (r replica) name() check.ShardName {
+	return check.ShardName{Mesh: r.on.node.Mesh(), Generation: r.Generation, Shard: r.Shard}
 }
 
 // behind returns a description of each voter that has not applied what its leader had at
 // the first look, of each shard without a leader, and of each whose voters are changing. A
 // leader outside of the hosts that are judged may not reach all of them: its shard is not judged.
 func (s *inStep) behind() (all []string) {
-	var replicas []replica
 	up := make(map[transport.ID]*Host)
 	for h, n := range s.world.living() {
 		up[n.id] = h
-		for _, r := range n.node.Replicas() {
-			name := check.ShardName{Mesh: n.node.Mesh(), Generation: r.Generation, Shard: r.Shard}
-			replicas = append(replicas, replica{r, name, h, n.id})
-		}
 	}
+	replicas := slices.Collect(s.world.replicas())
 	led := make(map[check.ShardName]bool)
 	for _, r := range replicas {
 		if !r.Serving {
 			continue
 		}
-		led[r.shard] = true
-		target, looked := s.upTo[r.shard]
+		led[r.name()] = true
+		target, looked := s.upTo[r.name()]
 		switch {
 		case !s.judges(r.host):
 			continue
 		case !looked:
-			s.upTo[r.shard] = r.Applied
+			s.upTo[r.name()] = r.Applied
 			all = append(all, fmt.Sprintf("shard %d has only now a leader", r.Shard))
 			continue
 		case len(r.Outgoing) > 0 && s.hosts == nil:
@@ -84,7 +76,7 @@ func (s *inStep) behind() (all []string) {
 			if up[v] != nil && !s.judges(up[v]) || up[v] == nil && s.hosts != nil {
 				continue
 			}
-			i := slices.IndexFunc(replicas, func(o replica) bool { return o.shard == r.shard && o.node == v })
+			i := slices.IndexFunc(replicas, func(o replica) bool { return o.on.id == v && o.name() == r.name() })
 			switch host := s.world.hostOf(v); {
 			case up[v] == nil:
 				all = append(all, fmt.Sprintf("the voter of shard %d on %s is gone", r.Shard, host))
@@ -97,8 +89,8 @@ func (s *inStep) behind() (all []string) {
 		}
 	}
 	for _, r := range replicas {
-		if !led[r.shard] && s.judges(r.host) { // another one may have a replica of a generation that is over
-			led[r.shard] = true
+		if !led[r.name()] && s.judges(r.host) { // another one may have a replica of a generation that is over
+			led[r.name()] = true
 			all = append(all, fmt.Sprintf("nobody leads shard %d", r.Shard))
 		}
 	}

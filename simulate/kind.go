@@ -399,22 +399,16 @@ func (c *Chaos) crashAgain(s *stream, d time.Duration) bool {
 // leader returns the host whose replica leads one of the shards, the rank-th of those that
 // are led.
 func (c *Chaos) leader(rank int64) *Host {
-	type office struct {
-		shard int
-		host  *Host
-	}
-	var all []office
-	for h, n := range c.world.living() {
-		for _, r := range n.node.Replicas() {
-			if r.Serving && slices.Contains(c.hosts, h) {
-				all = append(all, office{r.Shard, h})
-			}
+	var all []replica
+	for r := range c.world.replicas() {
+		if r.Serving && slices.Contains(c.hosts, r.host) {
+			all = append(all, r)
 		}
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(all, func(a, b office) int { return a.shard - b.shard })
+	slices.SortStableFunc(all, func(a, b replica) int { return a.Shard - b.Shard })
 	return all[rank%int64(len(all))].host
 }
 

@@ -391,21 +391,9 @@ func (k *marks) served(name check.ShardName, at env.At, v env.Served) {
 	})
 }
 
-// node returns a node that lives.
-func (k *marks) node(id transport.ID) (env.Inspected, bool) {
-	if p := k.world.nodes[id]; p != nil && !p.dead {
-		for _, n := range p.nodes {
-			if n.id == id {
-				return n.node, true
-			}
-		}
-	}
-	return nil, false
-}
-
 // replica returns what a node's replica of a shard says of its voters.
 func (k *marks) replica(node transport.ID, shard int) (env.Replica, bool) {
-	if n, is := k.node(node); is {
+	if n := k.world.node(node); n != nil {
 		all := n.Replicas()
 		if i := slices.IndexFunc(all, func(r env.Replica) bool { return r.Shard == shard }); i >= 0 {
 			return all[i], true
@@ -478,15 +466,13 @@ func (k *marks) founded(node transport.ID) {
 	}
 	k.looks = append(k.looks, func() {
 		k.entersMesh(own, node)
-		for _, n := range k.world.living() {
-			for _, r := range n.node.Replicas() {
-				if slices.ContainsFunc(r.Voters, func(v transport.ID) bool {
-					p := k.world.nodes[v]
-					return p != nil && p.dead && p.host == own.host
-				}) {
-					k.meet(own.host, predecessorVotes)
-					return
-				}
+		for r := range k.world.replicas() {
+			if slices.ContainsFunc(r.Voters, func(v transport.ID) bool {
+				p := k.world.nodes[v]
+				return p != nil && p.dead && p.host == own.host
+			}) {
+				k.meet(own.host, predecessorVotes)
+				return
 			}
 		}
 	})
@@ -494,8 +480,8 @@ func (k *marks) founded(node transport.ID) {
 
 // entersMesh looks at a node that has become part of a mesh: its first, or another one.
 func (k *marks) entersMesh(p *process, id transport.ID) {
-	n, is := k.node(id)
-	if !is {
+	n := k.world.node(id)
+	if n == nil {
 		return
 	}
 	before, mesh := k.meshes[id], n.Mesh()

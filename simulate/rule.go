@@ -102,20 +102,16 @@ func (c *conn) messages(side int, kind transport.Kind, body []byte) []string {
 
 // named asks the node that sends a frame what is in it.
 func (c *conn) named(side int, kind transport.Kind, body []byte, asked env.Asked) []string {
-	for _, n := range c.ends[side].process.nodes {
-		if n.id == c.hellos[side].ID {
-			return n.node.Messages(kind, body, c.hellos[1-side].ID, asked)
-		}
+	if n := c.ends[side].process.node(c.hellos[side].ID); n != nil {
+		return n.Messages(kind, body, c.hellos[1-side].ID, asked)
 	}
 	return nil
 }
 
 // asked asks the node itself which command it sent under a number.
 func (w *World) asked(id transport.ID, shard int, session, number uint64) string {
-	for _, n := range w.living() {
-		if n.id == id {
-			return n.node.Asked(shard, session, number)
-		}
+	if n := w.node(id); n != nil {
+		return n.Asked(shard, session, number)
 	}
 	return ""
 }

@@ -2,11 +2,9 @@ package simulate
 
 // Serving returns the hosts on which a replica of the shard leads and serves.
 func (w *World) Serving(shard int) (hosts []string) {
-	for h, n := range w.living() {
-		for _, r := range n.node.Replicas() {
-			if r.Shard == shard && r.Serving {
-				hosts = append(hosts, h.name)
-			}
+	for r := range w.replicas() {
+		if r.Shard == shard && r.Serving {
+			hosts = append(hosts, r.host.name)
 		}
 	}
 	return hosts

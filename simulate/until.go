@@ -116,21 +116,14 @@ func (w *World) cutLines() (lines []string) {
 func (w *World) shardLines() (lines []string) {
 	type standing struct{ serving, replicas []string }
 	var shards []standing
-	for _, h := range w.Hosts() {
-		if h.process == nil {
-			continue
+	for r := range w.replicas() {
+		for len(shards) <= r.Shard {
+			shards = append(shards, standing{})
 		}
-		for _, n := range h.process.nodes {
-			for _, r := range n.node.Replicas() {
-				for len(shards) <= r.Shard {
-					shards = append(shards, standing{})
-				}
-				s := &shards[r.Shard]
-				s.replicas = append(s.replicas, h.name)
-				if r.Serving {
-					s.serving = append(s.serving, fmt.Sprintf("%s (%d voters)", h.name, len(r.Voters)))
-				}
-			}
+		s := &shards[r.Shard]
+		s.replicas = append(s.replicas, r.host.name)
+		if r.Serving {
+			s.serving = append(s.serving, fmt.Sprintf("%s (%d voters)", r.host.name, len(r.Voters)))
 		}
 	}
 	for i, s := range shards {

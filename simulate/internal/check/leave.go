@@ -48,10 +48,8 @@ func (o *Observer) Left(node transport.ID, handed bool) {
 	var others []string // two can do without it
 	seats := 0
 	var known []transport.ID
-	for _, n := range w.Living() {
-		if n.ID == node {
-			known = n.Seats()
-		}
+	if n, runs := nodeOf(w, node); runs {
+		known = n.Seats()
 	}
 	for p, n := range w.Living() {
 		seats = max(seats, len(n.Seats()))

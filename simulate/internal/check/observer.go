@@ -128,21 +128,15 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 	o.meshes[node] = mesh
 	w := o.world
 	seen := []uint64{mesh}
-	var founder Node
-	for _, n := range w.Living() {
-		if n.ID != node {
-			continue
-		}
-		if !seated(n) {
-			return // it follows those that have a seat
-		}
-		founder = n
+	founder, runs := nodeOf(w, node)
+	if runs && !seated(founder) {
+		return // it follows those that have a seat
 	}
 	if !slices.Contains(o.founded, mesh) {
 		if o.founded = append(o.founded, mesh); len(o.founded) > 1 {
 			o.behind()
 		}
-		if founder.Inspected != nil {
+		if runs {
 			o.lists[mesh] = founder.Entries()
 		}
 	}

@@ -33,11 +33,15 @@ func (h *History) Orphans() []string {
 		}
 	}
 	var orphans []string
-	for _, r := range h.serving() {
+	for _, r := range replicas(w) {
+		if !r.Serving {
+			continue
+		}
 		for _, rec := range r.Records() {
 			owner := transport.ID(rec.Session.Node)
 			p, host := w.Process(owner), HostOf(w, owner)
-			alive := p != nil && h.member(p, owner)
+			n, runs := nodeOf(w, owner)
+			alive := runs && n.Mesh() != 0
 			if !alive || len(rec.Requests) == 0 && !busy[p] {
 				orphans = append(orphans, fmt.Sprintf("shard %d keeps the session %d of the node on %s, which knows nothing of it",
 					r.Shard, rec.Session.Number, host))
@@ -94,28 +98,6 @@ type claimName struct {
 	process Process
 	key     string
 	token   uint64
-}
-
-// member reports whether the node is one of a mesh, and lives in that process.
-func (h *History) member(p Process, id transport.ID) bool {
-	for at, n := range h.world.Living() {
-		if at == p && n.ID == id {
-			return n.Mesh() != 0
-		}
-	}
-	return false
-}
-
-// serving returns the replicas that serve.
-func (h *History) serving() (all []env.Replica) {
-	for _, n := range h.world.Living() {
-		for _, r := range n.Replicas() {
-			if r.Serving {
-				all = append(all, r)
-			}
-		}
-	}
-	return all
 }
 
 // Quiet lets time pass until the tables and the clients agree, and fails if they do not

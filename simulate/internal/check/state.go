@@ -88,15 +88,13 @@ func (s *state) equal() error {
 		host string
 	}
 	first := make(map[version]copyOf)
-	for p, n := range s.world.Living() {
-		for _, r := range n.Replicas() {
-			v := version{ShardName{n.Mesh(), r.Generation, r.Shard}, r.Applied}
-			c, ok := first[v]
-			if !ok {
-				first[v] = copyOf{r.Sum(), p.Host()}
-			} else if c.sum != r.Sum() {
-				return fmt.Errorf("G1 replicas: at entry %d of shard %d, the table on %s is not like the one on %s", r.Applied, r.Shard, p.Host(), c.host)
-			}
+	for n, r := range replicas(s.world) {
+		v, host := version{shardOf(n, r), r.Applied}, HostOf(s.world, n.ID)
+		c, ok := first[v]
+		if !ok {
+			first[v] = copyOf{r.Sum(), host}
+		} else if c.sum != r.Sum() {
+			return fmt.Errorf("G1 replicas: at entry %d of shard %d, the table on %s is not like the one on %s", r.Applied, r.Shard, host, c.host)
 		}
 	}
 	return nil

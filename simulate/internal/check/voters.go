@@ -13,15 +13,13 @@ import (
 //
 // A voter that is gone counts as one that had it.
 func (o *Observer) Counts(at env.At, c env.Configured) {
-	name, replicas := o.Name(at), make(map[transport.ID]env.Replica)
-	for _, n := range o.world.Living() {
-		for _, r := range n.Replicas() {
-			if (ShardName{n.Mesh(), r.Generation, r.Shard}) == name {
-				replicas[n.ID] = r
-			}
+	name, on := o.Name(at), make(map[transport.ID]env.Replica)
+	for n, r := range replicas(o.world) {
+		if shardOf(n, r) == name {
+			on[n.ID] = r
 		}
 	}
-	leader := replicas[at.Node]
+	leader := on[at.Node]
 	if !leader.Serving {
 		return
 	}
@@ -32,7 +30,7 @@ func (o *Observer) Counts(at env.At, c env.Configured) {
 				placed++
 			}
 		}
-		r, there := replicas[node]
+		r, there := on[node]
 		return there && placed < 2 && r.Last < leader.Applied
 	}
 	most := func(voters []transport.ID) (have bool, without []string) {

@@ -103,6 +103,32 @@ type Loop interface {
 	Stood() time.Duration
 }
 
+// nodeOf returns a node, and reports whether it runs.
+func nodeOf(w World, id transport.ID) (n Node, runs bool) {
+	for _, n := range w.Living() {
+		if n.ID == id {
+			return n, true
+		}
+	}
+	return Node{}, false
+}
+
+// replicas returns each replica of a node that runs, with its node.
+func replicas(w World) iter.Seq2[Node, env.Replica] {
+	return func(yield func(Node, env.Replica) bool) {
+		for _, n := range w.Living() {
+			for _, r := range n.Replicas() {
+				if !yield(n, r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// shardOf names the shard of a node's replica.
+func shardOf(n Node, r env.Replica) ShardName { return ShardName{n.Mesh(), r.Generation, r.Shard} }
+
 // HostOf returns the host that a node lives on, or lived on.
 func HostOf(w World, node transport.ID) string {
 	if p := w.Process(node); p != nil {
