@@ -23,17 +23,11 @@ type marks struct {
 	closed  map[transport.ID]bool
 	looks   []func() // to be taken when the event is over
 
-	generations map[meshShard]uint64    // in which each shard had its latest leader; looked up, never ranged over
-	meshes      map[transport.ID]uint64 // by node; looked up, never ranged over
-	began       []uint64                // the meshes in which a node had a seat
-	bound       map[*Host]*process      // that had a seat last; looked up, never ranged over
+	generations map[check.ShardName]uint64 // by lineage: in which each shard had its latest leader; looked up, never ranged over
+	meshes      map[transport.ID]uint64    // by node; looked up, never ranged over
+	began       []uint64                   // the meshes in which a node had a seat
+	bound       map[*Host]*process         // that had a seat last; looked up, never ranged over
 	absences    []absence
-}
-
-// meshShard names a shard in all its generations.
-type meshShard struct {
-	mesh  uint64
-	shard int
 }
 
 // absence is the time from the end of a process that had a seat until its host has one again.
@@ -93,7 +87,7 @@ func newMarks(w *World) *marks {
 		world: w, met: make([]uint64, len(markNames)),
 		shards: make(map[check.ShardName]*situation), applied: make(map[tableName]uint64),
 		waiting: make(map[ownerName]*waiting), closed: make(map[transport.ID]bool),
-		generations: make(map[meshShard]uint64), meshes: make(map[transport.ID]uint64), bound: make(map[*Host]*process),
+		generations: make(map[check.ShardName]uint64), meshes: make(map[transport.ID]uint64), bound: make(map[*Host]*process),
 	}
 }
 
@@ -367,7 +361,7 @@ func (k *marks) became(at env.At, b env.Became) {
 			k.meet(h, toldToLead)
 		}
 		x.heir = 0
-		at := meshShard{name.Mesh, name.Shard}
+		at := name.Lineage()
 		if was, is := k.generations[at]; is && was != name.Generation {
 			k.meet(h, generationBegun)
 		}

@@ -16,7 +16,7 @@ type identity struct {
 	hosted  map[replicaName]transport.ID // where each was made; looked up, never ranged over
 	latest  map[nodeShard]uint64         // the ID of each node's latest replica; looked up, never ranged over
 	members map[ShardName]*roster        // looked up, never ranged over
-	eras    map[meshShard][]*era         // the generations that there were, in the order of their first candidates; looked up, never ranged over
+	eras    map[ShardName][]*era         // by lineage: the generations that there were, in the order of their first candidates; looked up, never ranged over
 	stands  map[nodeShard]uint64         // when each node was a candidate last; looked up, never ranged over
 	heard   uint64                       // candidates and leaders so far: the time of eras and stands
 }
@@ -37,11 +37,6 @@ type nodeShard struct {
 	node transport.ID
 }
 
-type meshShard struct {
-	mesh  uint64
-	shard int
-}
-
 // roster is what a shard's log says of its replicas.
 type roster struct {
 	index   uint64                  // of the latest change
@@ -53,7 +48,7 @@ type roster struct {
 func newIdentity(w World) identity {
 	return identity{
 		world: w, hosted: make(map[replicaName]transport.ID), latest: make(map[nodeShard]uint64),
-		members: make(map[ShardName]*roster), eras: make(map[meshShard][]*era), stands: make(map[nodeShard]uint64),
+		members: make(map[ShardName]*roster), eras: make(map[ShardName][]*era), stands: make(map[nodeShard]uint64),
 	}
 }
 
@@ -113,7 +108,7 @@ func (i *identity) stood(name ShardName, node transport.ID) {
 
 // era returns a generation, and those that came after it.
 func (i *identity) era(name ShardName) (e *era, later []*era) {
-	at := meshShard{name.Mesh, name.Shard}
+	at := name.Lineage()
 	all := i.eras[at]
 	place := slices.IndexFunc(all, func(e *era) bool { return e.name == name.Generation })
 	if place < 0 {

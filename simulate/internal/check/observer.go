@@ -55,6 +55,9 @@ type ShardName struct {
 	Shard      int
 }
 
+// Lineage names the shard in all its generations.
+func (n ShardName) Lineage() ShardName { return ShardName{Mesh: n.Mesh, Shard: n.Shard} }
+
 // follows reports whether n, the latest generation of its shard, came after the other name.
 func (n ShardName) follows(other ShardName) bool { return n.Shard == other.Shard && n != other }
 
