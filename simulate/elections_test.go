@@ -20,12 +20,12 @@ func says(token, sequence uint64, value string) env.Elected {
 
 // asks lets a caller on host b ask who leads.
 func (s *story) asks() (answered func(env.Elected)) {
-	return s.w.Host("b").process.Asks(8, "k")
+	return s.w.Host("b").process.Clients().Asks(8, "k")
 }
 
 // observes lets a caller on host b observe the election, which knows for 2 s what was confirmed.
 func (s *story) observes() env.Watcher {
-	return s.w.Host("b").process.Observes(8, "k", 2*time.Second)
+	return s.w.Host("b").process.Clients().Observes(8, "k", 2*time.Second)
 }
 
 // P46: what callers and observers are told of an election, as the checkers see it.

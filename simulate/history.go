@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
@@ -161,34 +160,6 @@ func (p *process) Well(d time.Duration) bool {
 func (p *process) Hung() time.Duration       { return p.hung }
 func (p *process) Waited() time.Duration     { return p.host.behind.sum }
 func (p *process) StillWaits() time.Duration { return p.host.waitsFor() }
-
-// Called implements env.Clients.
-func (p *process) Called(node transport.ID, ask env.Ask) env.Caller {
-	return p.world.history.checks.Called(p, node, ask)
-}
-
-// Asks implements env.Clients.
-func (p *process) Asks(node transport.ID, key string) func(env.Elected) {
-	return p.world.history.checks.Asks(p, key)
-}
-
-// Looks implements env.Clients.
-func (p *process) Looks(transport.ID) func(shard.Page) { return p.world.history.checks.Looks(p) }
-
-// Observes implements env.Clients.
-func (p *process) Observes(node transport.ID, key string, lasts time.Duration) env.Watcher {
-	return p.world.history.checks.Observes(p, key, lasts)
-}
-
-// Resizes implements env.Clients.
-func (p *process) Resizes(node transport.ID, key string, from, to int64) {
-	p.world.history.checks.Resizes(key, from, to)
-}
-
-// Breaks implements env.Clients.
-func (p *process) Breaks(_ transport.ID, key string, token uint64) {
-	p.world.history.checks.Breaks(key, token)
-}
 
 // hostOf returns the host that a node lives on, or lived on.
 func (w *World) hostOf(node transport.ID) string { return check.HostOf(judged{w}, node) }

@@ -86,7 +86,7 @@ func (p *process) Points() point.Points { return p.points }
 func (p *process) Observer() env.Observer { return p.world.observer() }
 
 // Clients implements env.Instrumented.
-func (p *process) Clients() env.Clients { return p }
+func (p *process) Clients() env.Clients { return p.world.history.checks.Clients(p) }
 
 // Inspect implements env.Instrumented.
 func (p *process) Inspect(id transport.ID, node env.Inspected) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // What operators break (P49). A table breaks a grant only if an operator has called for that, and a holder is told that its grant
@@ -14,8 +15,8 @@ import (
 // the holder's belief ends early, and nobody may believe in a grant that a table frees. A broken grant is free in time, even if its
 // holder is silent and leaders change.
 
-// Breaks is env.Clients.Breaks.
-func (h *History) Breaks(key string, token uint64) {
+// Breaks implements env.Clients.
+func (h clients) Breaks(_ transport.ID, key string, token uint64) {
 	k := h.key(key)
 	if k.breaks == nil {
 		k.breaks = make(map[uint64]bool)

@@ -14,8 +14,17 @@ import (
 // reports, too: then it waits for what the actor says, and adds what only the nodes know.
 type recorder Call
 
-// Called is env.Clients.Called of that process.
-func (h *History) Called(p Process, node transport.ID, ask env.Ask) env.Caller {
+// clients implements env.Clients for the nodes of a process.
+type clients struct {
+	*History
+	process Process
+}
+
+// Clients returns what hears of the callers of a process's nodes.
+func (h *History) Clients(p Process) env.Clients { return clients{h, p} }
+
+// Called implements env.Clients.
+func (h clients) Called(node transport.ID, ask env.Ask) env.Caller {
 	want := Want(ask)
 	h.world.CallBegins(node, ask.Key)
 	if a := h.world.Actor(); a != nil {
@@ -33,7 +42,7 @@ func (h *History) Called(p Process, node transport.ID, ask env.Ask) env.Caller {
 			}
 		}
 	}
-	c := h.call(p, want)
+	c := h.call(h.process, want)
 	c.node, c.unreported = node, true
 	return (*recorder)(c)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // What is told of elections (P46), in true time. That one leads at a time is judged as for all holds. An answer is about a moment
@@ -47,9 +48,9 @@ func (x *Hold) leads() bool {
 	return x.call.want.Leads && x.unlocking == running && x.believed()
 }
 
-// Asks is env.Clients.Asks of that process.
-func (h *History) Asks(p Process, key string) (answered func(env.Elected)) {
-	k := h.key(key)
+// Asks implements env.Clients.
+func (h clients) Asks(_ transport.ID, key string) (answered func(env.Elected)) {
+	k, p := h.key(key), h.process
 	floor, leader, sequence := k.highest, k.leader(), uint64(0)
 	if leader != nil {
 		sequence = leader.proclaimed
@@ -86,10 +87,10 @@ func (h *History) checkWord(k *keyHistory, e env.Elected) {
 	k.words[w] = e.Value
 }
 
-// Observes is env.Clients.Observes of that process.
-func (h *History) Observes(p Process, key string, lasts time.Duration) env.Watcher {
+// Observes implements env.Clients.
+func (h clients) Observes(_ transport.ID, key string, lasts time.Duration) env.Watcher {
 	k := h.key(key)
-	w := &watcher{history: h, key: k, process: p, began: h.world.Now(), lasts: lasts}
+	w := &watcher{history: h.History, key: k, process: h.process, began: h.world.Now(), lasts: lasts}
 	k.watchers = slices.DeleteFunc(k.watchers, func(o *watcher) bool { return o.process.Dead() })
 	k.watchers = append(k.watchers, w)
 	return w

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // What is told of keys (P48): each page is of one moment between the question and its answer. So a holder that is named held the key at
@@ -19,13 +20,13 @@ type tokenName struct {
 // span is when a hold lasted, as the first replica told it.
 type span struct{ from, to time.Duration } // to is running while it is not over
 
-// Looks is env.Clients.Looks of that process.
-func (h *History) Looks(p Process) (answered func(shard.Page)) {
+// Looks implements env.Clients.
+func (h clients) Looks(transport.ID) (answered func(shard.Page)) {
 	began := h.world.Now()
 	return func(page shard.Page) {
-		if !p.Dead() {
+		if !h.process.Dead() {
 			for _, k := range page.Keys {
-				h.checkSight(p, began, k)
+				h.checkSight(h.process, began, k)
 			}
 		}
 	}

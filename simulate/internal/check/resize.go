@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // resizing is one call for another capacity of a semaphore (P38).
 type resizing struct{ from, to int64 }
 
-// Resizes is env.Clients.Resizes.
-func (h *History) Resizes(key string, from, to int64) {
+// Resizes implements env.Clients.
+func (h clients) Resizes(_ transport.ID, key string, from, to int64) {
 	k := h.key(key)
 	k.resizes = append(k.resizes, resizing{from, to})
 }

@@ -1,6 +1,6 @@
 // Package check judges a mesh by what its callers are told and believe, and by what its replicas tell:
 // the promises G1 to G6 and G9, each of which is described where it is checked. It sees a simulated world
-// through [World], and hears of what happens by [History.Called] and the methods of [Observer].
+// through [World], and hears of what happens by [History.Clients] and the methods of [Observer].
 //
 // A good day is a world without faults, in which nodes only leave and join: more is demanded there.
 package check
