@@ -112,9 +112,9 @@ func (c *Chaos) aimed(s *stream, d time.Duration) bool {
 }
 
 // see shows the aims a frame that is sent, and returns what becomes of it: Pass, or Drop.
-func (n *Net) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
-	from, to := c.host(side), c.host(1-side)
-	if kind == transport.KindGossip || from == to {
+func (n *Net) see(f Frame) Verdict {
+	from, to := f.from(), f.to()
+	if f.Kind == transport.KindGossip || from == to {
 		return Pass
 	}
 	var names []string
@@ -123,12 +123,12 @@ func (n *Net) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
 			continue
 		}
 		if names == nil {
-			names = c.named(side, kind, body, unasked)
+			names = f.named(unasked)
 		}
 		if a.losing {
 			if slices.ContainsFunc(names, a.target.answer.MatchString) {
 				n.aims = slices.Delete(n.aims, i, i+1)
-				a.lose(c, from, to)
+				a.lose(from, to)
 				return Drop
 			}
 			continue
@@ -146,7 +146,7 @@ func (n *Net) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
 			n.world.after(a.late, nil, a.strike)
 		case a.target.answer == nil:
 			n.aims = slices.Delete(n.aims, i, i+1)
-			a.lose(c, from, to)
+			a.lose(from, to)
 			return Drop
 		default:
 			a.losing = true
@@ -188,10 +188,10 @@ func (a *aim) strike() {
 
 // lose loses the frame that is being sent: as frames get lost where links are bad, and
 // elsewhere with its connection.
-func (a *aim) lose(c *conn, from, to *Host) {
+func (a *aim) lose(from, to *Host) {
 	a.happened()
-	if !c.net.paths[from.index][to.index].link.harsh() {
-		w := c.net.world
+	w := a.storm.world
+	if !w.Net.paths[from.index][to.index].link.harsh() {
 		w.after(0, nil, func() { w.Net.Reset(from.name, to.name) })
 	}
 }

@@ -41,14 +41,6 @@ func (n *Net) newConn(dialler, acceptor *endpoint, hellos [2]transport.Hello) *c
 	return c
 }
 
-// describe says what a frame holds, for the timeline.
-func (c *conn) describe(side int, kind transport.Kind, body []byte) string {
-	if c.net.world.timeline == nil {
-		return ""
-	}
-	return tally(c.messages(side, kind, body))
-}
-
 // tally makes one text of the names of messages, and names those that are alike once.
 func tally(names []string) string {
 	times := make(map[string]int, len(names))

@@ -57,8 +57,8 @@ func (ev *event) what(f *frame, payload uint64) string {
 	case contextEvent:
 		return fmt.Sprintf("a context's deadline, on %s", where)
 	case frameEvent:
-		s := fmt.Sprintf("a frame from %s to %s, of %d bytes with hash %016x", f.from().name, where, len(f.body), payload)
-		if m := f.conn.messages(f.side, f.kind, f.body); len(m) > 0 {
+		s := fmt.Sprintf("a frame from %s to %s, of %d bytes with hash %016x", f.from().name, where, len(f.Body), payload)
+		if m := f.Messages(); len(m) > 0 {
 			s += ": " + strings.Join(m, ", ")
 		}
 		return s

@@ -84,7 +84,7 @@ func (n *Net) ReleaseAll() {
 func (n *Net) InFlight() []Flight {
 	var all []Flight
 	for _, f := range n.flying() {
-		x := Flight{Frame: f.look(), Kept: f.kept}
+		x := Flight{Frame: f.Frame, Kept: f.kept}
 		if f.ev.slot >= 0 {
 			x.Arrives = f.ev.at
 		}
@@ -95,12 +95,8 @@ func (n *Net) InFlight() []Flight {
 
 func bySending(a, b *frame) int { return cmp.Compare(a.number, b.number) }
 
-func (f *frame) from() *Host { return f.conn.host(f.side) }
-func (f *frame) to() *Host   { return f.conn.host(1 - f.side) }
-
-func (f *frame) look() Frame {
-	return Frame{From: f.from().name, To: f.to().name, Kind: f.kind, Class: f.class, Body: f.body, conn: f.conn, side: f.side}
-}
+func (f Frame) from() *Host { return f.conn.host(f.side) }
+func (f Frame) to() *Host   { return f.conn.host(1 - f.side) }
 
 // flying returns all frames that have not arrived, in the order of InFlight.
 func (n *Net) flying() []*frame {
@@ -150,7 +146,7 @@ func (n *Net) release(which func(*frame) bool) {
 	for _, f := range free {
 		f.kept = false
 		if !f.conn.open[1-f.side] || f.ev.owner.dead {
-			n.world.recordFrame(timeline.Lost, f.conn, f.side, f.sent, "closed")
+			n.world.recordFrame(timeline.Lost, f.Frame, f.sent, "closed")
 			n.free(f)
 			continue
 		}

@@ -231,12 +231,8 @@ const (
 
 // frame is one message on its way. It owns its event, and both are used again.
 type frame struct {
+	Frame
 	ev     event
-	conn   *conn
-	side   int // the sender's
-	kind   transport.Kind
-	class  transport.Class
-	body   []byte
 	hash   uint64
 	number uint64        // in the order of sending
 	held   bool          // by a cut
@@ -267,8 +263,8 @@ func (n *Net) free(f *frame) {
 		f.to().waited(f.began)
 	}
 	f.conn.frames[f.side]--
-	f.conn.bytes[f.side] -= len(f.body)
-	f.conn, f.body, f.held, f.kept, f.sent, f.ev.owner = nil, nil, false, false, 0, nil
+	f.conn.bytes[f.side] -= len(f.Body)
+	f.Frame, f.held, f.kept, f.sent, f.ev.owner = Frame{}, false, false, 0, nil
 	n.spare = append(n.spare, f)
 }
 
@@ -297,55 +293,59 @@ func (c *conn) send(side int, kind transport.Kind, class transport.Class, body [
 		c.host(1 - side).refused()
 		return false
 	}
-	sent := n.world.recordFrame(timeline.Sent, c, side, 0, c.describe(side, kind, body))
+	f := Frame{From: c.host(side).name, To: c.host(1 - side).name, Kind: kind, Class: class, Body: body, conn: c, side: side}
+	sent := 0
+	if n.world.timeline != nil {
+		sent = n.world.recordFrame(timeline.Sent, f, 0, tally(f.Messages()))
+	}
 	v := Pass
 	if len(n.aims) > 0 {
-		v = n.see(c, side, kind, body)
+		v = n.see(f)
 	}
 	if len(n.rules) > 0 && v == Pass {
-		v = n.judge(c, side, kind, class, body)
+		v = n.judge(f)
 	}
 	link, sifted := way.link, Pass
 	if v == Pass {
-		sifted = n.sift(c, side, kind, body)
+		sifted = n.sift(f)
 	}
 	switch {
 	case v == Drop:
-		n.world.recordFrame(timeline.Lost, c, side, sent, "rule")
+		n.world.recordFrame(timeline.Lost, f, sent, "rule")
 		return true
 	case sifted == Drop, v != Keep && link.harsh() && n.losses.chance(link.Loss):
-		n.world.recordFrame(timeline.Lost, c, side, sent, "link")
+		n.world.recordFrame(timeline.Lost, f, sent, "link")
 		return true
 	}
 	if v == Garble && len(body) > 0 {
-		body = body[:len(body)-1]
-		n.world.note(timeline.News, c.host(side).name, "a frame to %s is garbled", c.host(1-side).name)
+		f.Body = body[:len(body)-1]
+		n.world.note(timeline.News, f.From, "a frame to %s is garbled", f.To)
 	}
-	hash := xxhash.Sum64(body)
-	f := n.launch(c, side, kind, class, body, hash, sent)
+	hash := xxhash.Sum64(f.Body)
+	first := n.launch(f, hash, sent)
 	if v == Keep {
-		n.keep(f)
+		n.keep(first)
 		return true
 	}
-	n.reorder(f, max(0, time.Duration(v)), link)
+	n.reorder(first, max(0, time.Duration(v)), link)
 	if sifted == Twice {
-		n.fly(n.launch(c, side, kind, class, body, hash, sent), 0, false)
+		n.fly(n.launch(f, hash, sent), 0, false)
 	}
 	if v == Twice || link.harsh() && n.losses.chance(link.Duplicate) {
-		n.reorder(n.launch(c, side, kind, class, body, hash, sent), n.losses.exponential(2*time.Millisecond)+1, link)
+		n.reorder(n.launch(f, hash, sent), n.losses.exponential(2*time.Millisecond)+1, link)
 	}
 	return true
 }
 
 // launch makes one frame, which its connection has on its books from now on.
-func (n *Net) launch(c *conn, side int, kind transport.Kind, class transport.Class, body []byte, hash uint64, sent int) *frame {
-	f := n.newFrame()
+func (n *Net) launch(what Frame, hash uint64, sent int) *frame {
+	f, c := n.newFrame(), what.conn
 	n.sends++
-	f.conn, f.side, f.kind, f.class, f.body, f.hash, f.sent, f.number = c, side, kind, class, body, hash, sent, n.sends
+	f.Frame, f.hash, f.sent, f.number = what, hash, sent, n.sends
 	f.began = n.world.now
-	c.frames[side]++
-	c.bytes[side] += len(body)
-	f.ev.owner = c.ends[1-side].process
+	c.frames[f.side]++
+	c.bytes[f.side] += len(f.Body)
+	f.ev.owner = c.ends[1-f.side].process
 	return f
 }
 
@@ -367,10 +367,10 @@ func (n *Net) fly(f *frame, extra time.Duration, free bool) {
 		n.keep(f)
 		return
 	}
-	wait, d, late := n.transit(from, to, len(f.body), f.class)
+	wait, d, late := n.transit(from, to, len(f.Body), f.Class)
 	f.out, f.rest, f.free = n.world.now+wait, d+extra, free
 	at := f.out + f.rest
-	if last := &c.last[f.side][f.class]; free {
+	if last := &c.last[f.side][f.Class]; free {
 		at = max(at, c.since[1-f.side])
 	} else {
 		usual := max(at-late, *last) // until then it hears of others
@@ -388,19 +388,19 @@ func (n *Net) arrive(f *frame) {
 	c, to := f.conn, 1-f.side
 	switch {
 	case !c.open[to]:
-		n.world.recordFrame(timeline.Lost, c, f.side, f.sent, "closed")
+		n.world.recordFrame(timeline.Lost, f.Frame, f.sent, "closed")
 	case !n.open(c.ends[f.side].process.host, c.ends[to].process.host):
 		if !c.forgets {
 			c.hold(f)
 			return
 		}
-		n.world.recordFrame(timeline.Lost, c, f.side, f.sent, "cut")
-	case xxhash.Sum64(f.body) != f.hash:
+		n.world.recordFrame(timeline.Lost, f.Frame, f.sent, "cut")
+	case xxhash.Sum64(f.Body) != f.hash:
 		n.world.Fail(fmt.Errorf("simulate: the body of a frame from %s was changed after Send", c.ends[f.side].hello.Name))
 	default:
-		e, from, kind := c.ends[to], c.hellos[f.side].ID, f.kind
-		body := append([]byte(nil), f.body...)
-		n.world.recordFrame(timeline.Arrived, c, f.side, f.sent, "")
+		e, from, kind := c.ends[to], c.hellos[f.side].ID, f.Kind
+		body := append([]byte(nil), f.Body...)
+		n.world.recordFrame(timeline.Arrived, f.Frame, f.sent, "")
 		n.free(f)
 		switch {
 		case kind != transport.KindGossip:

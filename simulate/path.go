@@ -115,14 +115,14 @@ func (n *Net) hurry() {
 			moved = append(moved, f)
 			f.out = p.anew(now, f.out)
 			if !f.free {
-				f.conn.last[f.side][f.class] = now
+				f.conn.last[f.side][f.Class] = now
 			}
 		}
 	}
 	n.world.moving = true
 	for _, f := range moved {
 		at := max(f.out+f.rest, f.conn.since[1-f.side]+1)
-		if last := &f.conn.last[f.side][f.class]; !f.free {
+		if last := &f.conn.last[f.side][f.Class]; !f.free {
 			at = max(at, *last+1)
 			*last = at
 		}

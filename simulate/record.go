@@ -82,11 +82,11 @@ func (w *World) ended(fault int, host, format string, args ...any) {
 }
 
 // recordFrame records what becomes of a frame. It returns the ID of the moment.
-func (w *World) recordFrame(kind timeline.Kind, c *conn, side, sent int, text string) int {
+func (w *World) recordFrame(kind timeline.Kind, f Frame, sent int, text string) int {
 	if w.timeline == nil {
 		return 0
 	}
-	m := timeline.Moment{Kind: kind, Host: c.host(side).name, Peer: c.host(1 - side).name, Text: text}
+	m := timeline.Moment{Kind: kind, Host: f.From, Peer: f.To, Text: text}
 	if kind != timeline.Sent {
 		m.Host, m.Peer, m.Frame, m.Cause = m.Peer, m.Host, sent, sent
 	}

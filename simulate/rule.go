@@ -28,10 +28,14 @@ type Frame struct {
 // is "pass on: …"; what an actor sends is "port body" (see [Send]). It is nil for frames of
 // what is no node of a mesh.
 func (f Frame) Messages() []string {
-	if f.conn == nil {
+	switch c := f.conn; {
+	case c == nil:
 		return nil
+	case c.line:
+		return []string{mailText(f.Body)}
+	default:
+		return f.named(c.net.world.asked)
 	}
-	return f.conn.messages(f.side, f.Kind, f.Body)
 }
 
 // Says reports whether one of the frame's messages begins with what, passed on or not:
@@ -81,8 +85,7 @@ func (n *Net) Rule(f func(Frame) Verdict) (stop func()) {
 
 type rule struct{ judge func(Frame) Verdict }
 
-func (n *Net) judge(c *conn, side int, kind transport.Kind, class transport.Class, body []byte) Verdict {
-	f := Frame{From: c.host(side).name, To: c.host(1 - side).name, Kind: kind, Class: class, Body: body, conn: c, side: side}
+func (n *Net) judge(f Frame) Verdict {
 	for _, r := range n.rules {
 		if v := r.judge(f); v != Pass {
 			n.world.ailed = true
@@ -92,18 +95,11 @@ func (n *Net) judge(c *conn, side int, kind transport.Kind, class transport.Clas
 	return Pass
 }
 
-// messages names what is in a frame that one end sends.
-func (c *conn) messages(side int, kind transport.Kind, body []byte) []string {
-	if c.line {
-		return []string{mailText(body)}
-	}
-	return c.named(side, kind, body, c.net.world.asked)
-}
-
 // named asks the node that sends a frame what is in it.
-func (c *conn) named(side int, kind transport.Kind, body []byte, asked env.Asked) []string {
-	if n := c.ends[side].process.node(c.hellos[side].ID); n != nil {
-		return n.Messages(kind, body, c.hellos[1-side].ID, asked)
+func (f Frame) named(asked env.Asked) []string {
+	c := f.conn
+	if n := c.ends[f.side].process.node(c.hellos[f.side].ID); n != nil {
+		return n.Messages(f.Kind, f.Body, c.hellos[1-f.side].ID, asked)
 	}
 	return nil
 }

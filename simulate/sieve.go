@@ -80,14 +80,14 @@ func (w *World) drawSieve() *sieve {
 
 // sift judges a frame that is sent. The message in it that fares worst decides: frames with
 // several are lost no more often than others.
-func (n *Net) sift(c *conn, side int, kind transport.Kind, body []byte) Verdict {
+func (n *Net) sift(f Frame) Verdict {
 	v := n.sieve
-	if !v.on || n.world.faultless || c.line || kind == transport.KindGossip || c.host(0) == c.host(1) {
+	if !v.on || n.world.faultless || f.conn.line || f.Kind == transport.KindGossip || f.from() == f.to() {
 		return Pass
 	}
 	lost, doubled := &sifted{}, &sifted{} // the worst
-	for _, m := range c.named(side, kind, body, unasked) {
-		n.world.marks.message(c.host(side), m)
+	for _, m := range f.named(unasked) {
+		n.world.marks.message(f.from(), m)
 		x := v.kindOf(m)
 		if x != nil && x.lose > lost.lose {
 			lost = x

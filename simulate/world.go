@@ -322,7 +322,7 @@ func (w *World) settle() {
 // drop forgets an event whose process is dead.
 func (w *World) drop(ev *event) {
 	if ev.kind == frameEvent {
-		w.recordFrame(timeline.Lost, ev.frame.conn, ev.frame.side, ev.frame.sent, "down")
+		w.recordFrame(timeline.Lost, ev.frame.Frame, ev.frame.sent, "down")
 		w.Net.free(ev.frame)
 	}
 }
