@@ -47,7 +47,7 @@ func newActor(p *process, name string, fn func(context.Context)) *actor {
 	a.ev = event{kind: actorEvent, slot: idle, owner: p, actor: a}
 	a.woken = true
 	for i := range a.watches {
-		a.watches[i] = watch{actor: a, slot: idle}
+		a.watches[i] = watch{fn: a.wake, slot: idle}
 	}
 	a.next, a.stop = iter.Pull(a.body)
 	return a

@@ -82,7 +82,7 @@ func newContext(parent context.Context, p *process) *simContext {
 	c.Context, c.release = context.WithCancel(c.source)
 	c.done = c.Context.Done()
 	c.ev = event{kind: contextEvent, slot: idle, owner: p, context: c}
-	c.watch = watch{context: c, slot: idle}
+	c.watch = watch{fn: func() { c.cancel(parent.Err()) }, slot: idle}
 	up := nearest(parent)
 	if t, ok := parent.Deadline(); ok {
 		if c.deadline, c.foreign = t, up == nil || up.foreign || !up.deadline.Equal(t); !c.foreign {
@@ -122,8 +122,6 @@ func (c *simContext) setDeadline(t time.Time, until time.Duration) {
 func (c *simContext) rearm() {
 	c.process.world.schedule(&c.ev, c.process.when(c.until))
 }
-
-func (c *simContext) expire() { c.cancel(context.DeadlineExceeded) }
 
 // Deadline implements context.Context.
 func (c *simContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
@@ -203,11 +201,9 @@ func checkDeadline(a *actor, ctx context.Context) {
 // watch waits until a channel is closed: the Done of a context of the standard library. Its
 // end wakes nobody in the simulation, so the world looks at the channel after each event.
 type watch struct {
-	ch      <-chan struct{}
-	actor   *actor      // to wake
-	context *simContext // or to cancel
-	fn      func()      // or to call
-	slot    int
+	ch   <-chan struct{}
+	fn   func() // to call then
+	slot int
 }
 
 func (w *World) watch(x *watch, ch <-chan struct{}) {
@@ -227,7 +223,7 @@ func (w *World) unwatch(x *watch) {
 	x.slot, x.ch = idle, nil
 }
 
-// poll wakes those whose channels were closed, until that closes no more.
+// poll calls those whose channels were closed, until that closes no more.
 func (w *World) poll() {
 	for {
 		w.triggered = w.triggered[:0]
@@ -244,14 +240,7 @@ func (w *World) poll() {
 				continue // an earlier one took it off
 			}
 			w.unwatch(x)
-			switch {
-			case x.actor != nil:
-				x.actor.wake()
-			case x.context != nil:
-				x.context.cancel(x.context.source.Context.Err())
-			default:
-				x.fn()
-			}
+			x.fn()
 		}
 	}
 }

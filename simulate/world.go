@@ -297,7 +297,7 @@ func (w *World) step() {
 	case actorEvent:
 		ev.actor.resume()
 	case contextEvent:
-		ev.context.expire()
+		ev.context.cancel(context.DeadlineExceeded)
 	case frameEvent:
 		w.Net.arrive(ev.frame)
 	case silenceEvent:
