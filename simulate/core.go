@@ -54,11 +54,7 @@ func (w *World) HealCore(hosts ...string) {
 	n.release(func(f *frame) bool { return within(f.from(), f.to()) })
 	w.gossip.faults.Lies, w.gossip.faults.Lost = 0, 0
 	for _, name := range hosts {
-		h := w.named(name)
-		w.healHost(h)
-		if h.process == nil {
-			h.Restart()
-		}
+		w.healHost(w.named(name))
 	}
 	n.refresh()
 }

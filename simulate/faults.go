@@ -206,9 +206,6 @@ func (w *World) HealAll() {
 	w.gossip.faults.Lies, w.gossip.faults.Lost = 0, 0
 	for _, h := range w.Hosts() {
 		w.healHost(h)
-		if h.process == nil {
-			h.Restart()
-		}
 	}
 	w.healed = w.now
 }
@@ -239,7 +236,7 @@ func (w *World) healLinks(which func(from, to *Host) bool) {
 	n.forecast()
 }
 
-// healHost ends what ails one host that runs.
+// healHost ends what ails one host, and starts it if it is down.
 func (w *World) healHost(h *Host) {
 	h.known = true
 	if h.slow != 1 {
@@ -247,9 +244,11 @@ func (w *World) healHost(h *Host) {
 	}
 	h.RestoreGossip()
 	h.Resume()
-	if h.process != nil {
-		for _, l := range h.process.loops {
-			l.stall(w.now)
-		}
+	if h.process == nil {
+		h.Restart()
+		return
+	}
+	for _, l := range h.process.loops {
+		l.stall(w.now)
 	}
 }

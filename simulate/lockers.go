@@ -414,26 +414,18 @@ func (l *Lockers) patience(s *stream) time.Duration {
 // once makes one call, holds what it got for a while, and unlocks it. It reports whether
 // there was anything to hold.
 func (l *Lockers) once(ctx context.Context, node Node, kind int, key string, c call) (bool, error) {
-	want := check.Exclusive(key)
-	var lock Lock
-	var err error
+	want, ask := check.Exclusive(key), node.Lock
 	switch {
 	case kind == 1:
 		want = check.Permits(key, c.weight, permits)
+		ask = func(ctx context.Context, key string) (Lock, error) { return node.Acquire(ctx, key, c.weight, permits) }
 	case c.shared:
-		want = check.Shared(key)
+		want, ask = check.Shared(key), node.RLock
+	case c.try:
+		ask = node.TryLock
 	}
 	record := l.world.history.checks.Call(processOf(ctx, "Lockers"), want)
-	switch {
-	case kind == 1:
-		lock, err = node.Acquire(ctx, key, c.weight, permits)
-	case c.shared:
-		lock, err = node.RLock(ctx, key)
-	case c.try:
-		lock, err = node.TryLock(ctx, key)
-	default:
-		lock, err = node.Lock(ctx, key)
-	}
+	lock, err := ask(ctx, key)
 	held := record.Returned(lock, err)
 	if held == nil {
 		return false, err

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -109,22 +108,5 @@ func lockModel(s lockState) porcupine.Model {
 			x, y := a.(lockState), b.(lockState)
 			return x.grants == y.grants && slices.Equal(x.holders, y.holders)
 		},
-		DescribeOperation: func(input, _ any) string { return input.(lockInput).String() },
 	}
-}
-
-func (in lockInput) String() string {
-	switch in.what {
-	case takes:
-		return fmt.Sprintf("take %d of %d: token %d", in.weight, in.capacity, in.token)
-	case refuses:
-		return fmt.Sprintf("refuse %d of %d", in.weight, in.capacity)
-	case extends:
-		return fmt.Sprintf("extend token %d", in.token)
-	case lessens:
-		return fmt.Sprintf("downgrade token %d", in.token)
-	case shares:
-		return fmt.Sprintf("%d handles share token %d", in.handles, in.token)
-	}
-	return fmt.Sprintf("end token %d", in.token)
 }
