@@ -191,7 +191,7 @@ func (a *aim) strike() {
 func (a *aim) lose(from, to *Host) {
 	a.happened()
 	w := a.storm.world
-	if !w.Net.paths[from.index][to.index].link.harsh() {
+	if !w.Net.path(from, to).link.harsh() {
 		w.after(0, nil, func() { w.Net.Reset(from.name, to.name) })
 	}
 }

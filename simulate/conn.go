@@ -36,7 +36,7 @@ func (n *Net) newConn(dialler, acceptor *endpoint, hellos [2]transport.Hello) *c
 	for i := range c.silence {
 		c.silence[i] = event{kind: silenceEvent, slot: idle, owner: c.ends[i].process, conn: c, side: i}
 	}
-	c.forgets = n.paths[c.host(0).index][c.host(1).index].link.harsh() && n.losses.chance(million/2)
+	c.forgets = n.path(c.host(0), c.host(1)).link.harsh() && n.losses.chance(million/2)
 	n.conns = append(n.conns, c)
 	return c
 }

@@ -28,25 +28,23 @@ func (w *World) HealCore(hosts ...string) {
 	w.faultless = true
 	w.history.checks.Calm()
 	for _, c := range slices.Clone(n.cuts) {
-		var rest [][2]int
-		for _, p := range c.pairs {
-			if core[p[0]] && core[p[1]] {
-				n.paths[p[0]][p[1]].cuts--
+		var rest []*path
+		for _, p := range c.paths {
+			if within(p.from, p.to) {
+				p.cuts--
 			} else {
 				rest = append(rest, p)
 			}
 		}
-		if c.pairs = rest; len(rest) == 0 {
+		if c.paths = rest; len(rest) == 0 {
 			n.mend(c)
 		}
 	}
-	for i := range n.paths {
-		for j := range n.paths[i] {
-			if p := &n.paths[i][j]; core[i] && core[j] {
-				p.sheltered = true
-				if p.keeps {
-					w.Net.Release(w.hosts[i].name, w.hosts[j].name)
-				}
+	for _, p := range n.all() {
+		if within(p.from, p.to) {
+			p.sheltered = true
+			if p.keeps {
+				n.Release(p.from.name, p.to.name)
 			}
 		}
 	}

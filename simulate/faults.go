@@ -219,12 +219,8 @@ func (w *World) healLinks(which func(from, to *Host) bool) {
 			n.calm(n.weathers[0])
 		}
 	}
-	for i := range n.paths {
-		for j := range n.paths[i] {
-			if which != nil && !which(w.hosts[i], w.hosts[j]) {
-				continue
-			}
-			p := &n.paths[i][j]
+	for _, p := range n.all() {
+		if which == nil || which(p.from, p.to) {
 			healed := p.base.healed(w.opts.Link)
 			p.base = &healed
 		}

@@ -27,7 +27,7 @@ type Flight struct {
 func (n *Net) Hold(from, to string) {
 	w := n.world
 	a, b := w.named(from), w.named(to)
-	p := &n.paths[a.index][b.index]
+	p := n.path(a, b)
 	if p.keeps {
 		return
 	}
@@ -48,13 +48,8 @@ func (n *Net) Hold(from, to string) {
 //	w.Net.Hold("a", "b")
 //	w.At(w.Now()+time.Second, func() { w.Net.Release("a", "b") })
 func (n *Net) Release(from, to string) {
-	w := n.world
-	a, b := w.named(from), w.named(to)
-	p := &n.paths[a.index][b.index]
-	if p.keeps {
-		p.keeps = false
-		w.ended(p.fault, lab, "release what %s sends to %s", from, to)
-	}
+	a, b := n.world.named(from), n.world.named(to)
+	n.path(a, b).unhold()
 	n.release(func(f *frame) bool { return f.from() == a && f.to() == b })
 }
 
@@ -63,16 +58,18 @@ func (n *Net) Release(from, to string) {
 //	stop := w.Net.Rule(func(simulate.Frame) simulate.Verdict { return simulate.Keep })
 //	w.At(w.Now()+time.Second, func() { stop(); w.Net.ReleaseAll() })
 func (n *Net) ReleaseAll() {
-	w := n.world
-	for i := range n.paths {
-		for j := range n.paths[i] {
-			if p := &n.paths[i][j]; p.keeps {
-				p.keeps = false
-				w.ended(p.fault, lab, "release what %s sends to %s", w.hosts[i].name, w.hosts[j].name)
-			}
-		}
+	for _, p := range n.all() {
+		p.unhold()
 	}
 	n.release(func(*frame) bool { return true })
+}
+
+// unhold ends Hold, if it has begun.
+func (p *path) unhold() {
+	if p.keeps {
+		p.keeps = false
+		p.from.world.ended(p.fault, lab, "release what %s sends to %s", p.from.name, p.to.name)
+	}
 }
 
 // InFlight returns the frames on their way, in the order in which they are to arrive, and

@@ -82,7 +82,7 @@ func (w *World) newHost(name string) *Host {
 	}
 	h.clock.since, h.clock.zero = w.now, h.clock.base-w.now
 	w.hosts = append(w.hosts, h)
-	w.Net.grow(len(w.hosts))
+	w.Net.grow()
 	h.start()
 	return h
 }

@@ -302,7 +302,7 @@ func (c *Chaos) lie(s *stream, _ time.Duration) bool {
 
 func (c *Chaos) hold(s *stream, d time.Duration) bool {
 	a, b := c.two(s)
-	if a == nil || c.world.Net.paths[a.index][b.index].keeps {
+	if a == nil || c.world.Net.path(a, b).keeps {
 		return false
 	}
 	c.world.Net.Hold(a.name, b.name)

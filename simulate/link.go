@@ -161,7 +161,7 @@ func (n *Net) SetLink(a, b string, l Link) {
 func (n *Net) SetLinkOneWay(from, to string, l Link) {
 	l.check()
 	n.world.ailed = n.world.ailed || !l.good()
-	n.paths[n.world.named(from).index][n.world.named(to).index].base = &l
+	n.path(n.world.named(from), n.world.named(to)).base = &l
 	n.forecast()
 }
 
@@ -172,10 +172,8 @@ func (n *Net) SetLinks(l Link) {
 	l.check()
 	n.world.ailed = n.world.ailed || !l.good()
 	n.link = &l
-	for i := range n.paths {
-		for j := range n.paths[i] {
-			n.paths[i][j].base = n.link
-		}
+	for _, p := range n.all() {
+		p.base = n.link
 	}
 	n.forecast()
 }
@@ -209,15 +207,12 @@ func (n *Net) calm(x *weather) {
 // forecast finds out what each link is like now, and lets what waits go on at the new pace.
 func (n *Net) forecast() {
 	changed := false
-	for i := range n.paths {
-		for j := range n.paths[i] {
-			p := &n.paths[i][j]
-			was := p.link.Bandwidth
-			p.link = n.current(i, j)
-			p.was = 0
-			if p.busy > n.world.now && was > 0 && p.link.Bandwidth != was {
-				p.was, changed = was, true
-			}
+	for _, p := range n.all() {
+		was := p.link.Bandwidth
+		p.link = n.current(p)
+		p.was = 0
+		if p.busy > n.world.now && was > 0 && p.link.Bandwidth != was {
+			p.was, changed = was, true
 		}
 	}
 	if changed {
@@ -226,12 +221,11 @@ func (n *Net) forecast() {
 }
 
 // current returns what a path's link is like in the weather of the moment.
-func (n *Net) current(i, j int) *Link {
-	p := &n.paths[i][j]
+func (n *Net) current(p *path) *Link {
 	l := *p.base
 	changed := false
 	for _, x := range n.weathers {
-		if !p.sheltered && (x.from == nil || x.from.index == i) && (x.to == nil || x.to.index == j) {
+		if !p.sheltered && (x.from == nil || x.from == p.from) && (x.to == nil || x.to == p.to) {
 			x.change(&l)
 			changed = true
 		}
@@ -244,10 +238,8 @@ func (n *Net) current(i, j int) *Link {
 
 // expose lets the weather reach all links again.
 func (n *Net) expose() {
-	for i := range n.paths {
-		for j := range n.paths[i] {
-			n.paths[i][j].sheltered = false
-		}
+	for _, p := range n.all() {
+		p.sheltered = false
 	}
 	n.forecast()
 }

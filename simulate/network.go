@@ -20,7 +20,7 @@ import (
 type Net struct {
 	world     *World
 	link      *Link // of all paths that have none of their own
-	paths     [][]path
+	paths     [][]*path
 	weathers  []*weather
 	cuts      []*cut
 	listeners map[string]*endpoint // by "host:port"; looked up, never ranged over
@@ -287,7 +287,7 @@ func (e *endpoint) Send(id transport.ID, kind transport.Kind, class transport.Cl
 // send sends a frame off, and reports false if the way is full.
 func (c *conn) send(side int, kind transport.Kind, class transport.Class, body []byte) bool {
 	n := c.net
-	way := &n.paths[c.host(side).index][c.host(1-side).index]
+	way := n.path(c.host(side), c.host(1-side))
 	if way.full(n.world.now) {
 		c.host(side).refused()
 		c.host(1 - side).refused()
@@ -363,7 +363,7 @@ func (n *Net) reorder(f *frame, extra time.Duration, link *Link) {
 func (n *Net) fly(f *frame, extra time.Duration, free bool) {
 	c := f.conn
 	from, to := f.from(), f.to()
-	if n.paths[from.index][to.index].keeps {
+	if n.path(from, to).keeps {
 		n.keep(f)
 		return
 	}

@@ -11,6 +11,8 @@ import (
 
 // path is the way from one host to another, in that direction.
 type path struct {
+	from, to *Host
+
 	base      *Link         // what it is like
 	link      *Link         // what it is like in the weather of the moment
 	cuts      int           // faults that cut it
@@ -22,14 +24,14 @@ type path struct {
 	fault     int           // the moment at which Hold began
 }
 
-// grow makes room for n hosts.
-func (n *Net) grow(hosts int) {
-	for len(n.paths) < hosts {
+// grow makes room for all hosts.
+func (n *Net) grow() {
+	for range n.world.hosts[len(n.paths):] {
 		n.paths = append(n.paths, nil)
 	}
-	for i := range n.paths {
-		for len(n.paths[i]) < hosts {
-			n.paths[i] = append(n.paths[i], path{base: n.link, link: n.link})
+	for i, from := range n.world.hosts {
+		for _, to := range n.world.hosts[len(n.paths[i]):] {
+			n.paths[i] = append(n.paths[i], &path{from: from, to: to, base: n.link, link: n.link})
 		}
 	}
 	if len(n.weathers) > 0 {
@@ -37,9 +39,15 @@ func (n *Net) grow(hosts int) {
 	}
 }
 
+// path returns the way from one host to another.
+func (n *Net) path(from, to *Host) *path { return n.paths[from.index][to.index] }
+
+// all returns all paths.
+func (n *Net) all() []*path { return slices.Concat(n.paths...) }
+
 // open reports whether anything gets from one host to another.
 func (n *Net) open(from, to *Host) bool {
-	return from == to && !from.dark || n.paths[from.index][to.index].cuts == 0 && !from.dark && !to.dark
+	return from == to && !from.dark || n.path(from, to).cuts == 0 && !from.dark && !to.dark
 }
 
 // latency draws how long what opens or ends a connection takes, if it is sent now.
@@ -58,7 +66,7 @@ func (n *Net) delay(from, to *Host) (d, late time.Duration) {
 // then, and by how much of it they are later than usual on this link. Urgent ones pass all
 // others that wait for bandwidth, as they do in the queue of a real connection.
 func (n *Net) transit(from, to *Host, size int, class transport.Class) (wait, d, late time.Duration) {
-	p := &n.paths[from.index][to.index]
+	p := n.path(from, to)
 	l := p.link
 	d = l.Latency
 	if d == 0 {
@@ -111,7 +119,7 @@ func (n *Net) hurry() {
 	now := n.world.now
 	var moved []*frame
 	for _, f := range n.flying() {
-		if p := &n.paths[f.from().index][f.to().index]; f.ev.slot >= 0 && p.was > 0 {
+		if p := n.path(f.from(), f.to()); f.ev.slot >= 0 && p.was > 0 {
 			moved = append(moved, f)
 			f.out = p.anew(now, f.out)
 			if !f.free {
@@ -130,7 +138,7 @@ func (n *Net) hurry() {
 	}
 	for _, c := range n.conns {
 		for side, bye := range c.bye {
-			p := &n.paths[c.host(1-side).index][c.host(side).index]
+			p := n.path(c.host(1-side), c.host(side))
 			if bye != nil && bye.slot >= 0 && p.was > 0 {
 				last := c.last[1-side]
 				n.world.schedule(bye, max(min(bye.at, p.anew(now, bye.at)), now+p.link.Latency, last[0]+1, last[1]+1, c.since[side]+1))
@@ -138,27 +146,25 @@ func (n *Net) hurry() {
 		}
 	}
 	n.world.moving = false
-	for i := range n.paths {
-		for j := range n.paths[i] {
-			if p := &n.paths[i][j]; p.was > 0 {
-				p.busy, p.urgent, p.was = p.anew(now, p.busy), p.anew(now, p.urgent), 0
-			}
+	for _, p := range n.all() {
+		if p.was > 0 {
+			p.busy, p.urgent, p.was = p.anew(now, p.busy), p.anew(now, p.urgent), 0
 		}
 	}
 }
 
 // cut is one fault's set of severed directions.
 type cut struct {
-	pairs [][2]int
+	paths []*path
 	over  bool
 	fault int // the moment at which it began
 }
 
 // sever cuts the directions given.
-func (n *Net) sever(pairs [][2]int, fault int) *cut {
-	c := &cut{pairs: pairs, fault: fault}
-	for _, p := range pairs {
-		n.paths[p[0]][p[1]].cuts++
+func (n *Net) sever(paths []*path, fault int) *cut {
+	c := &cut{paths: paths, fault: fault}
+	for _, p := range paths {
+		p.cuts++
 	}
 	n.cuts = append(n.cuts, c)
 	n.refresh()
@@ -172,8 +178,8 @@ func (n *Net) mend(c *cut) {
 	}
 	c.over = true
 	n.world.ended(c.fault, lab, "the partition ends")
-	for _, p := range c.pairs {
-		n.paths[p[0]][p[1]].cuts--
+	for _, p := range c.paths {
+		p.cuts--
 	}
 	n.cuts = slices.DeleteFunc(n.cuts, func(d *cut) bool { return d == c })
 	n.refresh()
@@ -200,15 +206,13 @@ func (n *Net) partition(groups ...[]string) *cut {
 		names = append(names, strings.Join(g, " "))
 	}
 	fault := n.world.fault(lab, "partition %s", strings.Join(names, " | "))
-	var pairs [][2]int
-	for i := 1; i < len(n.world.hosts); i++ {
-		for j := 1; j < len(n.world.hosts); j++ {
-			if group[i] != group[j] {
-				pairs = append(pairs, [2]int{i, j})
-			}
+	var severed []*path
+	for _, p := range n.all() {
+		if p.from.index > 0 && p.to.index > 0 && group[p.from.index] != group[p.to.index] {
+			severed = append(severed, p)
 		}
 	}
-	return n.sever(pairs, fault)
+	return n.sever(severed, fault)
 }
 
 // PartitionOneWay lets nothing through from the hosts of one list to those of the
@@ -221,15 +225,15 @@ func (n *Net) partitionOneWay(from, to []string) *cut {
 	for _, name := range slices.Concat(from, to) {
 		n.world.named(name)
 	}
-	var pairs [][2]int
+	var severed []*path
 	for _, a := range from {
 		for _, b := range to {
 			if a != b {
-				pairs = append(pairs, [2]int{n.world.named(a).index, n.world.named(b).index})
+				severed = append(severed, n.path(n.world.named(a), n.world.named(b)))
 			}
 		}
 	}
-	return n.sever(pairs, n.world.fault(lab, "partition one way: %s -> %s", strings.Join(from, " "), strings.Join(to, " ")))
+	return n.sever(severed, n.world.fault(lab, "partition one way: %s -> %s", strings.Join(from, " "), strings.Join(to, " ")))
 }
 
 // Isolate cuts a host off from all others.

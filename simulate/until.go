@@ -101,7 +101,7 @@ func (w *World) cutLines() (lines []string) {
 	for _, from := range w.Hosts() {
 		var to []string
 		for _, h := range w.Hosts() {
-			if h != from && w.Net.paths[from.index][h.index].cuts > 0 {
+			if h != from && w.Net.path(from, h).cuts > 0 {
 				to = append(to, h.name)
 			}
 		}
