@@ -56,39 +56,30 @@ func (s *Session) Break(ctx context.Context, key string, token uint64, why strin
 func (s *Session) breaks(ctx context.Context, key string, token uint64, why string) error {
 	c := s.call(client.Break, client.Request{Key: key})
 	c.Grant, c.Why = token, why
-	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
-		return fault.ErrClosed
-	}
-	if c.Parker.Park(ctx, env.Never) == env.Unparked {
-		return c.Err
-	}
-	s.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c, Cause: fault.ErrUnconfirmed}) })
-	return fault.ErrUnconfirmed
+	return s.node.confirm(ctx, env.Never, c, (*shardLoop).admit)
 }
 
 // yield gives the key of a broken hold up, as its holder has stopped. Nobody waits for that: its leader frees the key in any case.
 func (h *Hold) yield() {
 	h.mu.Lock()
-	again := h.releasing != nil
-	c := h.releasing
-	if !again {
-		c = &client.Call{Kind: client.Unlock, Shard: h.belief.Shard, Hold: h.belief, Failed: true}
-		h.releasing = c
+	if h.releasing != nil {
+		h.mu.Unlock()
+		return
 	}
+	c := h.call(client.Unlock)
+	c.Failed, h.releasing = true, c
 	h.mu.Unlock()
-	if !again {
-		h.node.shards.post(func(l *shardLoop) {
-			l.step(client.Start{Call: c})
-			l.step(client.Abandon{Call: c})
-		})
-	}
+	h.node.shards.post(func(l *shardLoop) {
+		l.begin(c)
+		l.step(client.Abandon{Call: c})
+	})
 }
 
 // Waive gives a broken grant of a guest back, of which this node has no hold: the guest has stopped.
 func (s *Session) Waive(key string, token uint64) {
 	c := s.call(client.Waive, client.Request{Key: key})
 	c.Grant = token
-	s.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) })
+	s.node.shards.post(func(l *shardLoop) { l.begin(c) })
 }
 
 // Owes returns the broken grants that a guest may believe in, as far as this node knows: it is told no lease as long as there is one.

@@ -2,11 +2,35 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 )
+
+// do begins a caller's call, and waits for its result as await does. ErrClosed: the node has ended.
+func (n *Node) do(ctx context.Context, c *client.Call, begin func(*shardLoop, *client.Call)) error {
+	c.Parker = n.env.NewParker()
+	if !n.shards.post(func(l *shardLoop) { begin(l, c) }) {
+		return fault.ErrClosed
+	}
+	return n.await(ctx, c)
+}
+
+// confirm begins a call that is repeated until it is confirmed, and waits for that. If ctx ends or the limit comes first, it returns
+// ErrUnconfirmed, and the client knows that no caller waits. ErrClosed: the node has ended.
+func (n *Node) confirm(ctx context.Context, limit time.Duration, c *client.Call, begin func(*shardLoop, *client.Call)) error {
+	c.Parker = n.env.NewParker()
+	if !n.shards.post(func(l *shardLoop) { begin(l, c) }) {
+		return fault.ErrClosed
+	}
+	if c.Parker.Park(ctx, limit) == env.Unparked {
+		return c.Err
+	}
+	n.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c, Cause: fault.ErrUnconfirmed}) })
+	return fault.ErrUnconfirmed
+}
 
 // await blocks until c has its result, or until ctx ends and the shard loop has taken note of it:
 // then a call that was granted just before counts as granted.
@@ -29,6 +53,9 @@ func (l *shardLoop) admit(c *client.Call) {
 		l.step(client.Start{Call: c})
 	}
 }
+
+// begin begins a call about a hold, also while the node leaves.
+func (l *shardLoop) begin(c *client.Call) { l.step(client.Start{Call: c}) }
 
 // closeLeases closes the leases of a session that has ended, and returns the calls that do so.
 func (l *shardLoop) closeLeases(s *client.Session) []*client.Call {

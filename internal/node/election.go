@@ -8,7 +8,6 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -18,13 +17,9 @@ func (h *Hold) Proclaim(ctx context.Context, value []byte) error {
 	if err := cmp.Or(ctx.Err(), h.Err()); err != nil {
 		return err
 	}
-	c := &client.Call{
-		Kind: client.Proclaim, Shard: h.belief.Shard, Hold: h.belief, Request: client.Request{Value: value}, Parker: h.node.env.NewParker(),
-	}
-	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
-		return fault.ErrClosed
-	}
-	err := h.node.await(ctx, c)
+	c := h.call(client.Proclaim)
+	c.Request.Value = value
+	err := h.node.do(ctx, c, (*shardLoop).begin)
 	if err == nil && h.holder != nil {
 		h.holder.Proclaimed(c.Sequence())
 	}
@@ -44,10 +39,7 @@ func (s *Session) Leader(ctx context.Context, key string) (client.Leader, error)
 		answered = clients.Asks(transport.ID(s.node.id), key)
 	}
 	c := s.call(client.Ask, client.Request{Key: key, Mode: client.Elects})
-	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
-		return client.Leader{}, fault.ErrClosed
-	}
-	err := s.node.await(ctx, c)
+	err := s.node.do(ctx, c, (*shardLoop).admit)
 	if err == nil {
 		answered(elected(c.Leader))
 	}
@@ -71,7 +63,7 @@ type Observer struct {
 func (s *Session) Observe(key string) *Observer {
 	n := s.node
 	o := &Observer{
-		inner: &client.Observer{Key: key, Shard: ring.Shard(key, n.mesh.Load().params.Shards)},
+		inner: &client.Observer{Key: key, Shard: n.shardOf(key)},
 		node:  n, parker: n.env.NewParker(),
 	}
 	o.inner.Owner = o

@@ -74,7 +74,7 @@ func (s *Session) Heard(ctx context.Context) (lease time.Duration, err error) {
 func (s *Session) Confirm(ctx context.Context, keys ...string) (lease time.Duration, err error) {
 	c := &client.Call{Kind: client.Confirm, Session: s.life}
 	for _, key := range keys {
-		c.Shards = append(c.Shards, ring.Shard(key, s.node.mesh.Load().params.Shards))
+		c.Shards = append(c.Shards, s.node.shardOf(key))
 	}
 	return s.hear(ctx, c)
 }
@@ -83,11 +83,7 @@ func (s *Session) hear(ctx context.Context, c *client.Call) (lease time.Duration
 	if err := cmp.Or(ctx.Err(), s.Err()); err != nil {
 		return 0, err
 	}
-	c.Parker = s.node.env.NewParker()
-	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
-		return 0, fault.ErrClosed
-	}
-	if err := s.node.await(ctx, c); err != nil {
+	if err := s.node.do(ctx, c, (*shardLoop).admit); err != nil {
 		return 0, err
 	}
 	return s.Lease(), s.Err()

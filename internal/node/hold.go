@@ -187,47 +187,55 @@ func (h *Hold) Release(ctx context.Context) error {
 }
 
 func (h *Hold) release(ctx context.Context, failed bool) error {
-	w := h.node.env
-	switch err := h.Err(); err {
-	case fault.ErrLost:
-		return err
-	case fault.ErrBroken:
-		h.yield()
+	c, err := h.beginRelease(h.node.env.Now(), failed)
+	if err != nil {
 		return err
 	}
-	ctx, limit := h.node.bounds(ctx, LateRelease)
-	h.mu.Lock()
-	if h.releasing != nil {
-		return h.await(ctx, limit) // which unlocks the mutex
+	if c == nil {
+		ctx, limit := h.node.bounds(ctx, LateRelease)
+		return h.await(ctx, limit)
 	}
-	if cause := h.belief.Err(); cause != nil {
-		h.mu.Unlock()
-		return cause // with its session or its node; or its time ended since it was looked at
-	}
-	c := &client.Call{Kind: client.Unlock, Shard: h.belief.Shard, Hold: h.belief, Failed: failed, Parker: w.NewParker()}
-	h.releasing = c
-	h.mu.Unlock()
-
 	h.end(env.Never, fault.ErrClosed)
-	if limit == env.Never { // ctx may be the hold's own
-		ctx, limit = h.node.bounds(ctx, LateRelease)
-	}
-	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
+	ctx, limit := h.node.bounds(ctx, LateRelease) // not before: ctx may be the hold's own
+	c.Parker = h.node.env.NewParker()
+	switch {
+	case !h.node.shards.post(func(l *shardLoop) { l.begin(c) }):
 		h.released(fault.ErrUnconfirmed)
-		return fault.ErrUnconfirmed
-	}
-	if c.Parker.Park(ctx, limit) == env.Unparked {
+	case c.Parker.Park(ctx, limit) == env.Unparked:
 		return c.Err
-	}
-	if h.session.life.Guest == "" { // a guest asks again how it ended
+	case h.session.life.Guest == "": // a guest asks again how it ended
 		h.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c}) })
 	}
 	return fault.ErrUnconfirmed
 }
 
-// await waits, as a later caller of Release, for the result of the first. It is called with the
-// mutex held, and unlocks it.
+// beginRelease returns a call that releases h, and has not begun. No call: the hold is over, for the reason that is returned, or another
+// caller releases it.
+func (h *Hold) beginRelease(now time.Duration, failed bool) (*client.Call, error) {
+	switch err := h.errAt(now); err {
+	case fault.ErrLost:
+		return nil, err
+	case fault.ErrBroken:
+		h.yield()
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.releasing != nil {
+		return nil, nil
+	}
+	if cause := h.belief.Err(); cause != nil {
+		return nil, cause // with its session or its node; or its time ended since it was looked at
+	}
+	h.releasing = h.call(client.Unlock)
+	h.releasing.Failed = failed
+	return h.releasing, nil
+}
+
+// await waits, as a later caller of Release, for the result of the first.
 func (h *Hold) await(ctx context.Context, limit time.Duration) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if !h.confirmed && !h.unconfirmed {
 		p := h.node.env.NewParker()
 		h.waiting = append(h.waiting, p)
@@ -236,7 +244,6 @@ func (h *Hold) await(ctx context.Context, limit time.Duration) error {
 		h.mu.Lock()
 		h.waiting = slices.DeleteFunc(h.waiting, func(o env.Parker) bool { return o == p })
 	}
-	defer h.mu.Unlock()
 	if h.confirmed {
 		return h.result
 	}
@@ -278,11 +285,9 @@ func (h *Hold) extend(ctx context.Context, d time.Duration) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	c := &client.Call{Kind: client.Fix, Shard: h.belief.Shard, Hold: h.belief, Length: d, Parker: h.node.env.NewParker()}
-	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
-		return fault.ErrClosed
-	}
-	if err := h.node.await(ctx, c); err != nil {
+	c := h.call(client.Fix)
+	c.Length = d
+	if err := h.node.do(ctx, c, (*shardLoop).begin); err != nil {
 		return err
 	}
 	return h.Err() // this goroutine, or all, may have stood still since the answer (P1)

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
-	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -24,7 +22,7 @@ type Sight struct {
 // Inspect returns what is known of a key; most is how many elements each of its lists has at most. ErrNoQuorum: its replicas have not answered
 // for 2·E.
 func (s *Session) Inspect(ctx context.Context, key string, most int) (Sight, error) {
-	sh := ring.Shard(key, s.node.mesh.Load().params.Shards)
+	sh := s.node.shardOf(key)
 	var seen Sight
 	q, generation := shard.Inspection{Key: key, Most: most}, uint64(0)
 	for first := true; ; {
@@ -95,11 +93,8 @@ func (s *Session) look(ctx context.Context, sh int, q shard.Inspection) (client.
 	if clients := s.node.clients; clients != nil {
 		answered = clients.Looks(transport.ID(s.node.id))
 	}
-	c := &client.Call{Kind: client.Ask, Shard: sh, Session: s.life, Request: client.Request{Key: q.Key}, Inspect: &q, Parker: s.node.env.NewParker()}
-	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
-		return client.Page{}, fault.ErrClosed
-	}
-	if err := s.node.await(ctx, c); err != nil {
+	c := &client.Call{Kind: client.Ask, Shard: sh, Session: s.life, Request: client.Request{Key: q.Key}, Inspect: &q}
+	if err := s.node.do(ctx, c, (*shardLoop).admit); err != nil {
 		return client.Page{}, err
 	}
 	answered(c.Page.Page)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -17,14 +16,7 @@ func (s *Session) Arrive(ctx context.Context, at shard.Memory) error {
 	}
 	c := s.call(client.Arrive, client.Request{Key: at.Key})
 	c.Arrival = at
-	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
-		return fault.ErrClosed
-	}
-	if c.Parker.Park(ctx, env.Never) == env.Unparked {
-		return c.Err
-	}
-	s.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c, Cause: fault.ErrUnconfirmed}) })
-	return fault.ErrUnconfirmed
+	return s.node.confirm(ctx, env.Never, c, (*shardLoop).admit)
 }
 
 // Await waits until a latch is open, or until ctx ends.

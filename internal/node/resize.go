@@ -21,12 +21,8 @@ func (s *Session) Resize(ctx context.Context, key string, from, to int64) (now i
 	if s.node.clients != nil {
 		s.node.clients.Resizes(transport.ID(s.node.id), key, from, to)
 	}
-	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
-		return 0, fault.ErrClosed
+	if err = s.node.confirm(ctx, env.Never, c, (*shardLoop).admit); err != fault.ErrUnconfirmed { // else its answer may be about to come
+		now = c.Now
 	}
-	if c.Parker.Park(ctx, env.Never) == env.Unparked {
-		return c.Now, c.Err
-	}
-	s.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c, Cause: fault.ErrUnconfirmed}) })
-	return 0, fault.ErrUnconfirmed
+	return now, err
 }

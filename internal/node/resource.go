@@ -125,14 +125,7 @@ func (s *Session) Drop(ctx context.Context, key, user string) error {
 	}
 	ctx, limit := s.node.bounds(ctx, LateRelease)
 	c := s.call(client.Drop, client.Request{Key: key, Operation: &shard.Operation{User: user}})
-	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
-		return fault.ErrClosed
-	}
-	if c.Parker.Park(ctx, limit) == env.Unparked {
-		return c.Err
-	}
-	s.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c}) })
-	return fault.ErrUnconfirmed
+	return s.node.confirm(ctx, limit, c, (*shardLoop).admit)
 }
 
 // Refs returns the uses of a resource. ErrNoQuorum: its replicas have not answered for 2·E.
@@ -141,17 +134,22 @@ func (s *Session) Refs(ctx context.Context, key string) ([]shard.Ref, error) {
 		return nil, err
 	}
 	c := s.call(client.Ask, client.Request{Key: key})
-	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
-		return nil, fault.ErrClosed
-	}
-	err := s.node.await(ctx, c)
+	err := s.node.do(ctx, c, (*shardLoop).admit)
 	return c.Refs, err
 }
 
+// call returns a call about a key, which has not begun.
 func (s *Session) call(kind client.Kind, req client.Request) *client.Call {
-	sh := ring.Shard(req.Key, s.node.mesh.Load().params.Shards)
-	return &client.Call{Kind: kind, Shard: sh, Session: s.life, Request: req, Parker: s.node.env.NewParker()}
+	return &client.Call{Kind: kind, Shard: s.node.shardOf(req.Key), Session: s.life, Request: req}
 }
+
+// call returns a call about the hold, which has not begun.
+func (h *Hold) call(kind client.Kind) *client.Call {
+	return &client.Call{Kind: kind, Shard: h.belief.Shard, Hold: h.belief}
+}
+
+// shardOf returns the shard that has a key. The node must have a Session.
+func (n *Node) shardOf(key string) int { return ring.Shard(key, n.mesh.Load().params.Shards) }
 
 // Keep: no handle of a use is left in the program. The use lasts as long as its lease. It is called once for each handle.
 func (h *Hold) Keep() {

@@ -8,7 +8,6 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -99,12 +98,9 @@ func (s *Session) acquire(ctx context.Context, req client.Request) (h *Hold, ski
 	if err := cmp.Or(ctx.Err(), s.Err()); err != nil {
 		return nil, false, &client.WaitInfo{Quorum: true}, err // the shard was not asked
 	}
-	sh := ring.Shard(req.Key, s.node.mesh.Load().params.Shards)
-	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: s.node.env.NewParker(), Info: client.WaitInfo{Mode: req.Mode}}
-	if !s.node.shards.post(func(l *shardLoop) { l.admit(c) }) {
-		return nil, false, &c.Info, fault.ErrClosed
-	}
-	if err := s.node.await(ctx, c); err != nil || c.Hold == nil {
+	c := s.call(client.Lock, req)
+	c.Info.Mode = req.Mode
+	if err := s.node.do(ctx, c, (*shardLoop).admit); err != nil || c.Hold == nil {
 		return nil, c.Skipped, &c.Info, err
 	}
 	h = c.Hold.Owner.(*Hold)

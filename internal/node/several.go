@@ -8,7 +8,6 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -22,11 +21,10 @@ type Acquired struct {
 // AcquireEach sends all requests together, and returns when each has its result, or when ctx ends: the result of the i-th request is the
 // i-th. A hold that it returns was held when the last result came.
 func (s *Session) AcquireEach(ctx context.Context, reqs []client.Request) []Acquired {
-	shards := s.node.mesh.Load().params.Shards
 	calls := make([]*client.Call, len(reqs))
 	callers := make([]env.Caller, len(reqs))
 	for i, req := range reqs {
-		calls[i] = &client.Call{Kind: client.Lock, Shard: ring.Shard(req.Key, shards), Session: s.life, Request: req}
+		calls[i] = s.call(client.Lock, req)
 		if s.node.clients != nil {
 			callers[i] = s.node.clients.Called(transport.ID(s.node.id), askOf(&req))
 		}
@@ -79,7 +77,8 @@ func FirstOver(holds []*Hold) (i int, cause error) {
 func ExtendEach(ctx context.Context, holds []*Hold, d time.Duration) []error {
 	calls := make([]*client.Call, len(holds))
 	for i, h := range holds {
-		calls[i] = &client.Call{Kind: client.Fix, Shard: h.belief.Shard, Hold: h.belief, Length: d}
+		calls[i] = h.call(client.Fix)
+		calls[i].Length = d
 		if h.holder != nil {
 			h.holder.Extending(d)
 		}
@@ -172,7 +171,7 @@ func ReleaseEach(holds []*Hold) *Releases {
 		if h.holder != nil {
 			h.holder.Unlocking()
 		}
-		if r.calls[i], r.errs[i] = h.beginRelease(now); r.calls[i] != nil {
+		if r.calls[i], r.errs[i] = h.beginRelease(now, false); r.calls[i] != nil {
 			begun = append(begun, r.calls[i])
 		}
 	}
@@ -185,7 +184,7 @@ func ReleaseEach(holds []*Hold) *Releases {
 	r.last = r.node.awaitEach(begun)
 	if !r.node.shards.post(func(l *shardLoop) {
 		for _, c := range begun {
-			l.step(client.Start{Call: c})
+			l.begin(c)
 		}
 	}) {
 		for _, c := range begun {
@@ -194,28 +193,6 @@ func ReleaseEach(holds []*Hold) *Releases {
 		r.last = nil
 	}
 	return r
-}
-
-// beginRelease returns a call that releases h, and has not begun. No call: the hold is over, for the reason that is returned, or another
-// caller releases it.
-func (h *Hold) beginRelease(now time.Duration) (*client.Call, error) {
-	switch err := h.errAt(now); err {
-	case fault.ErrLost:
-		return nil, err
-	case fault.ErrBroken:
-		h.yield()
-		return nil, err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.releasing != nil {
-		return nil, nil
-	}
-	if cause := h.belief.Err(); cause != nil {
-		return nil, cause // with its session or its node; or its time ended since it was looked at
-	}
-	h.releasing = &client.Call{Kind: client.Unlock, Shard: h.belief.Shard, Hold: h.belief}
-	return h.releasing, nil
 }
 
 // Wait, which is called once, returns what came of each release, as Release does. If ctx ends, those without a result are ErrUnconfirmed, and go
@@ -231,8 +208,7 @@ func (r *Releases) Wait(ctx context.Context, late time.Duration) []error {
 	var open []*client.Call
 	for i, h := range r.holds {
 		if r.errs[i] == nil {
-			h.mu.Lock()
-			r.errs[i] = h.await(ctx, limit) // which unlocks the mutex
+			r.errs[i] = h.await(ctx, limit)
 			if c := r.calls[i]; c != nil && r.errs[i] == fault.ErrUnconfirmed {
 				open = append(open, c)
 			}
