@@ -10,12 +10,14 @@ import (
 	"github.com/lockmesh/mesh/internal/fault"
 )
 
-// ask runs f on the shard loop, and waits for that. If the loop has ended, it does nothing.
-func (n *Node) ask(f func(*shardLoop)) {
+// ask runs f on the shard loop, and waits for that: the loop is quick. It reports false, and does nothing, if the loop has ended.
+func (n *Node) ask(f func(*shardLoop)) bool {
 	p := n.env.NewParker()
-	if n.shards.post(func(l *shardLoop) { f(l); p.Unpark() }) {
-		p.Park(context.Background(), env.Never)
+	if !n.shards.post(func(l *shardLoop) { f(l); p.Unpark() }) {
+		return false
 	}
+	p.Park(context.Background(), env.Never)
+	return true
 }
 
 // try runs f on the shard loop, and returns its error, or ErrClosed if the loop has ended.

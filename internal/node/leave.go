@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
-	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/transport"
@@ -174,21 +173,17 @@ func (l *shardLoop) nodeGone(node uint64) {
 
 // shut ends the loop: every call on it fails with ErrClosed, and holds are lost.
 func (l *shardLoop) shut() {
-	p := l.env.NewParker()
-	if l.post(func(l *shardLoop) { l.close(p) }) {
-		p.Park(context.Background(), env.Never)
-	}
+	l.node.ask((*shardLoop).close)
 	l.box.loop.Stop()
 }
 
 // close is the loop's last act.
-func (l *shardLoop) close(p env.Parker) {
+func (l *shardLoop) close() {
 	l.step(client.Shut{})
 	l.replicas = nil
 	for _, do := range l.box.close() {
 		do(l) // its caller waits for an answer, and gets ErrClosed
 	}
-	p.Unpark()
 }
 
 // What Leave could not hand over.

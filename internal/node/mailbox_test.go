@@ -25,7 +25,7 @@ func TestAClosedMailboxIsEmpty(t *testing.T) {
 	done, late := 0, 0
 	l.post(func(l *shardLoop) {
 		l.post(func(*shardLoop) { done++ })
-		l.close(parked{})
+		l.close()
 		if l.post(func(*shardLoop) { late++ }) {
 			t.Error("a mailbox that is closed takes an input")
 		}
@@ -37,8 +37,3 @@ func TestAClosedMailboxIsEmpty(t *testing.T) {
 		t.Errorf("the last input was run %d times, want once; one that came after the end %d times, want never", done, late)
 	}
 }
-
-// parked is a caller that nobody waits for.
-type parked struct{ env.Parker }
-
-func (parked) Unpark() {}

@@ -275,7 +275,7 @@ func (m *membership) eject(err error) {
 	}
 	n.net.Close()
 	n.endSessions()
-	n.shards.post(func(l *shardLoop) { l.close(n.env.NewParker()) })
+	n.shards.post((*shardLoop).close)
 	if n.gossip != nil {
 		n.gossip.Close()
 	}

@@ -127,19 +127,16 @@ func (s *Session) Close(ctx context.Context) error {
 	if !s.end(fault.ErrClosed) {
 		return nil
 	}
-	w := s.node.env
 	ctx, limit := s.node.bounds(ctx, LateRelease)
-	l, p := s.node.shards, w.NewParker()
 	var calls []*client.Call
-	if !l.post(func(l *shardLoop) { calls = l.closeLeases(s.life); p.Unpark() }) {
+	if !s.node.ask(func(l *shardLoop) { calls = l.closeLeases(s.life) }) {
 		return fault.ErrUnconfirmed // the node has ended
 	}
-	p.Park(context.WithoutCancel(ctx), env.Never) // the loop is quick
 	var err error
 	for _, c := range calls {
 		switch {
 		case c.Parker.Park(ctx, limit) != env.Unparked:
-			l.post(func(l *shardLoop) { l.step(client.Abandon{Call: c}) })
+			s.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c}) })
 			err = fault.ErrUnconfirmed
 		case c.Err != nil && err == nil:
 			err = c.Err
@@ -151,13 +148,8 @@ func (s *Session) Close(ctx context.Context) error {
 // Abandon ends the session as if its lease were lost (P9), and returns once the beliefs of its holders have ended. Nothing
 // is sent: what is held lapses with the leases, except holds of fixed length, which are released.
 func (s *Session) Abandon() {
-	if !s.life.End(fault.ErrLost) {
-		return
-	}
-	s.over()
-	p := s.node.env.NewParker()
-	if s.node.shards.post(func(l *shardLoop) { l.step(client.LoseSession{Session: s.life}); p.Unpark() }) {
-		p.Park(context.Background(), env.Never) // the loop is quick
+	if s.end(fault.ErrLost) {
+		s.node.ask(func(l *shardLoop) { l.step(client.LoseSession{Session: s.life}) })
 	}
 }
 
