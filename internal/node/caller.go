@@ -97,7 +97,7 @@ func (l *shardLoop) tellCaller(e client.Event) {
 	case client.Shortened:
 		l.node.watch.soon(e.Hold.Deadline())
 	case client.Closing:
-		e.Call.Parker = l.env.NewParker()
+		e.Call.Parker = l.node.env.NewParker()
 		l.closing = append(l.closing, e.Call)
 	case client.Unlocking:
 		if h, known := e.Hold.Owner.(*Hold); known && h.holder != nil {

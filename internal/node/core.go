@@ -125,7 +125,7 @@ func (l *shardLoop) carryOutCore() {
 			case seat.Drop:
 				n.refuse(o.Peer, "message", o.Err)
 			case seat.Log:
-				l.log.LogAttrs(context.Background(), o.Level, o.Text, o.Attrs...)
+				l.node.log.LogAttrs(context.Background(), o.Level, o.Text, o.Attrs...)
 			case seat.State:
 				l.know(o)
 			case seat.Discover:

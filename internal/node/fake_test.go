@@ -122,10 +122,10 @@ var (
 func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
 	tb.Helper()
 	b := &bench{tb: tb, now: time.Minute, apart: true}
-	cfg.Env, cfg.Name, cfg.LeaseTTL = b, "a", benchTTL
+	cfg.Env, cfg.Name, cfg.LeaseTTL, cfg.Check = b, "a", benchTTL, true
 	cfg.Logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	b.node = &Node{
-		cfg: cfg, env: b, log: cfg.Logger, check: true, id: nodeA, name: "a", addr: "a:1", net: b,
+		cfg: cfg, env: b, log: cfg.Logger, id: nodeA, name: "a", addr: "a:1", net: b,
 		done: make(chan struct{}), sessions: make(map[*Session]bool), status: serving,
 	}
 	b.node.begun.Store(true)

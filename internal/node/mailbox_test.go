@@ -21,7 +21,7 @@ func (still) Stop() {}
 // What is left in the shard loop's mailbox when the shard loop ends is done once, though the loop may run
 // once more before it is stopped; and what comes later is refused.
 func TestAClosedMailboxIsEmpty(t *testing.T) {
-	l := &shardLoop{node: &Node{}, env: still{}, client: client.New(client.Config{Shards: 1}), view: &members.View{}, core: coreSide{seat: seat.New(seat.Config{})}}
+	l := &shardLoop{node: &Node{env: still{}}, client: client.New(client.Config{Shards: 1}), view: &members.View{}, core: coreSide{seat: seat.New(seat.Config{})}}
 	done, late := 0, 0
 	l.post(func(l *shardLoop) {
 		l.post(func(*shardLoop) { done++ })

@@ -46,7 +46,6 @@ type Node struct {
 	env      env.Env
 	log      *slog.Logger
 	points   point.Points
-	check    bool
 	observer env.Observer
 	clients  env.Clients
 	id       uint64
@@ -99,7 +98,7 @@ const slowElection = 2 * replica.ElectionTimeout
 // directory cannot be used (see Config.StateDir), or the network cannot listen.
 func Start(cfg Config) (*Node, error) {
 	n := &Node{
-		cfg: cfg, env: cfg.Env, log: cfg.Logger, check: cfg.Check,
+		cfg: cfg, env: cfg.Env, log: cfg.Logger,
 		done: make(chan struct{}), sessions: make(map[*Session]bool),
 	}
 	for n.id == 0 {
@@ -110,7 +109,7 @@ func Start(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	if w, ok := cfg.Env.(env.Instrumented); ok {
-		n.points, n.observer, n.clients, n.check = w.Points(), w.Observer(), w.Clients(), true
+		n.points, n.observer, n.clients, n.cfg.Check = w.Points(), w.Observer(), w.Clients(), true
 		w.Inspect(transport.ID(n.id), n)
 	}
 	n.hello = transport.Hello{

@@ -30,8 +30,8 @@ func (l *shardLoop) host(sh int, generation, id uint64) {
 func (l *shardLoop) add(cfg replica.Config) {
 	i, _ := l.search(cfg.Shard)
 	cfg.Self, cfg.Rho, cfg.Seed = l.node.peer(), l.core.table.Params.Drift(), l.rand.Uint64()
-	cfg.Logger, cfg.Counters, cfg.Points = l.log, &l.appended, l.node.points
-	cfg.Founding.Check = l.node.check
+	cfg.Logger, cfg.Counters, cfg.Points = l.node.log, &l.appended, l.node.points
+	cfg.Founding.Check = l.node.cfg.Check
 	l.observe(&cfg)
 	r := replica.New(cfg, l.now)
 	l.replicas = slices.Insert(l.replicas, i, r)

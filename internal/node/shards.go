@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -26,8 +25,6 @@ import (
 // that does not get too large (see maxFrame).
 type shardLoop struct {
 	node  *Node
-	env   env.Env
-	log   *slog.Logger
 	rand  *rand.Rand
 	box   mailbox[*shardLoop]
 	spare []func(*shardLoop)
@@ -59,7 +56,7 @@ type shardLoop struct {
 
 func newShardLoop(n *Node) *shardLoop {
 	l := &shardLoop{
-		node: n, env: n.env, log: n.log,
+		node:   n,
 		rand:   rand.New(rand.NewPCG(n.env.Seed(), 0)),
 		framed: make(map[outKey]*outFrame), via: make(map[uint64]way),
 		view: &members.View{},
@@ -73,9 +70,8 @@ func newShardLoop(n *Node) *shardLoop {
 
 // start lets the loop run. What came before waits.
 func (l *shardLoop) start() {
-	l.log = l.node.log
 	l.startCore()
-	l.box.start(l.env.NewLoop("shards", l.run))
+	l.box.start(l.node.env.NewLoop("shards", l.run))
 	l.box.loop.Wake()
 }
 
@@ -96,7 +92,7 @@ func (l *shardLoop) run(time.Duration) time.Duration {
 	todo, _ := l.box.drain(l.spare)
 	// After the mailbox: a stall between the two must not make anything look heard, or
 	// sent, earlier than it was (P1).
-	l.now = l.env.Now()
+	l.now = l.node.env.Now()
 	now := l.now
 	for _, do := range todo {
 		do(l)

@@ -130,7 +130,7 @@ func (l *shardLoop) keep() {
 	}
 	k.saving, k.next = true, l.now+keepEvery
 	store, b := k.store, s.Encode()
-	l.env.Go("state", keepEvery, func(context.Context) {
+	l.node.env.Go("state", keepEvery, func(context.Context) {
 		err := store.Save(b)
 		l.post(func(l *shardLoop) { l.kept(s, err) })
 	})
@@ -141,7 +141,7 @@ func (l *shardLoop) kept(s state.State, err error) {
 	k := &l.keeper
 	k.saving, k.failed = false, err != nil
 	if err != nil {
-		l.log.Error("the state directory cannot be written: a mesh that is founded anew may not know of this one's tokens and leases",
+		l.node.log.Error("the state directory cannot be written: a mesh that is founded anew may not know of this one's tokens and leases",
 			"directory", l.node.cfg.StateDir, "error", err)
 		return
 	}

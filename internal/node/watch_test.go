@@ -70,7 +70,7 @@ func TestABeliefEndsThoughTheShardLoopHangs(t *testing.T) {
 	for first := holds[0].belief.Deadline(); holds[0].belief.Deadline() == first; { // until it is renewed
 		time.Sleep(time.Millisecond)
 	}
-	n.shards.post(func(l *shardLoop) { l.log.Warn("block") })
+	n.shards.post(func(l *shardLoop) { l.node.log.Warn("block") })
 	<-handler.entered
 	defer close(handler.free)
 
