@@ -47,7 +47,7 @@ func (n *Node) await(ctx context.Context, c *client.Call) error {
 
 // admit begins a caller's call, unless the node leaves or has ended.
 func (l *shardLoop) admit(c *client.Call) {
-	if l.node.closing() {
+	if l.node.phase() >= leaving {
 		l.step(client.Abandon{Call: c, Cause: fault.ErrClosed})
 	} else {
 		l.step(client.Start{Call: c})

@@ -83,7 +83,7 @@ func (o *Observer) Next(ctx context.Context) (client.Leader, error) {
 			return client.Leader{}, err
 		case news:
 			return l, nil
-		case o.node.closed():
+		case o.node.phase() == closed:
 			return client.Leader{}, fault.ErrClosed // before it listened, perhaps
 		}
 		o.parker.Park(ctx, env.Never)
@@ -104,13 +104,6 @@ func (o *Observer) Close() {
 		o.watcher.Over()
 	}
 	o.node.shards.post(func(l *shardLoop) { l.step(client.Unobserve{Observer: o.inner}) })
-}
-
-// closed reports whether the node has ended.
-func (n *Node) closed() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.status == closed
 }
 
 // OnLeave arranges for f to be called once when the session's node begins to leave; at once if it has. Stop takes that back.

@@ -128,6 +128,7 @@ func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
 		cfg: cfg, env: b, log: cfg.Logger, id: nodeA, name: "a", addr: "a:1", net: b,
 		done: make(chan struct{}), sessions: make(map[*Session]bool), status: serving,
 	}
+	b.node.turned = b.node.NewBell()
 	b.node.begun.Store(true)
 	b.node.standing.Store(new(seat.Standing))
 	b.node.membership = newMembership(b.node)

@@ -60,20 +60,11 @@ func (n *Node) Corrupt(sh int) {
 }
 
 // Ready implements env.Inspected.
-func (n *Node) Ready() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.status == serving
-}
+func (n *Node) Ready() bool { return n.phase() == serving }
 
 // Mesh implements env.Inspected.
 func (n *Node) Mesh() uint64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.status == closed {
-		return 0
-	}
-	if m := n.mesh.Load(); m != nil {
+	if m := n.mesh.Load(); m != nil && n.phase() != closed {
 		return m.id
 	}
 	return 0

@@ -43,7 +43,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 	n.status = leaving
 	n.mu.Unlock()
-	n.wake()
+	n.turned.Ring()
 	if n.observer != nil {
 		n.observer.Leaving(transport.ID(n.id), ctx)
 	}

@@ -200,7 +200,7 @@ func (m *membership) arrive() {
 		n.status = serving
 	}
 	n.mu.Unlock()
-	n.wake()
+	n.turned.Ring()
 	in := n.mesh.Load()
 	n.log.Info("joined the mesh: this node serves its callers", "name", in.params.MeshName, "mesh", fmt.Sprintf("%016x", in.id), "after", (m.now - m.born).Round(time.Millisecond))
 }

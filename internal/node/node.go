@@ -68,12 +68,12 @@ type Node struct {
 	refused  atomic.Int64  // malformed frames that no warning has told of
 	warned   atomic.Int64  // when the next warning may be, on env.Now's clock
 
-	mu      sync.Mutex
-	hello   transport.Hello
-	status  phase
-	err     error
-	done    chan struct{}
-	waiters []env.Parker // in WaitReady
+	mu     sync.Mutex
+	hello  transport.Hello
+	status phase
+	err    error
+	done   chan struct{}
+	turned *Bell // the status has changed
 
 	sessions map[*Session]bool // the users', as long as they live
 	onLeave  []*watcher        // told when the node begins to leave
@@ -101,6 +101,7 @@ func Start(cfg Config) (*Node, error) {
 		cfg: cfg, env: cfg.Env, log: cfg.Logger,
 		done: make(chan struct{}), sessions: make(map[*Session]bool),
 	}
+	n.turned = n.NewBell()
 	for n.id == 0 {
 		n.id = cfg.Env.Seed()
 	}
@@ -153,45 +154,25 @@ func Start(cfg Config) (*Node, error) {
 // error wraps ErrNotFounded and the error of ctx, and says what the node waits for. Any number of callers may
 // wait.
 func (n *Node) WaitReady(ctx context.Context) error {
-	p := n.env.NewParker()
-	for {
-		n.mu.Lock()
-		status, err := n.status, n.err
-		if status == starting && !slices.Contains(n.waiters, p) {
-			n.waiters = append(n.waiters, p)
-		}
-		n.mu.Unlock()
-		switch {
-		case status == leaving:
-			return fault.ErrClosed
-		case status != starting:
-			return err
-		case p.Park(ctx, env.Never) == env.ContextEnded && n.Starting():
-			n.mu.Lock()
-			n.waiters = slices.DeleteFunc(n.waiters, func(w env.Parker) bool { return w == p })
-			n.mu.Unlock()
-			return fmt.Errorf("%w: %w, %s", fault.ErrNotFounded, ctx.Err(), n.Waiting())
-		}
+	err := n.turned.Await(ctx, func() bool { return !n.Starting() })
+	switch n.phase() {
+	case starting:
+		return fmt.Errorf("%w: %w, %s", fault.ErrNotFounded, err, n.Waiting())
+	case leaving:
+		return fault.ErrClosed
 	}
+	return n.Err()
 }
 
-// wake lets WaitReady look at the status again. It is called after each change of it.
-func (n *Node) wake() {
+// phase returns how far the node is in its life.
+func (n *Node) phase() phase {
 	n.mu.Lock()
-	waiters := n.waiters
-	n.waiters = nil // from now on no caller that gives up can change what is read here
-	n.mu.Unlock()
-	for _, p := range waiters {
-		p.Unpark()
-	}
+	defer n.mu.Unlock()
+	return n.status
 }
 
 // Starting reports whether the node cannot serve yet.
-func (n *Node) Starting() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.status == starting
-}
+func (n *Node) Starting() bool { return n.phase() == starting }
 
 // Waiting says what a node that cannot serve yet waits for.
 func (n *Node) Waiting() string {
@@ -277,13 +258,6 @@ func (n *Node) refuse(from transport.ID, what string, err error) {
 }
 
 func (n *Node) peer() replica.Peer { return replica.Peer{Node: n.id, Name: n.name, Addr: n.addr} }
-
-// closing reports whether new calls are refused.
-func (n *Node) closing() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.status >= leaving
-}
 
 // Name returns the node's name.
 func (n *Node) Name() string { return n.name }
@@ -398,7 +372,7 @@ func (n *Node) fail(err error) {
 		close(n.done)
 	}
 	n.mu.Unlock()
-	n.wake()
+	n.turned.Ring()
 	if first && err != fault.ErrLeft && n.observer != nil {
 		n.observer.Closed(transport.ID(n.id))
 	}
