@@ -49,3 +49,42 @@ func (b *Bell) Await(ctx context.Context, yes func() bool) error {
 	}
 	return nil
 }
+
+// ending tells its listeners once that something is over, and why. Its methods may be called from any goroutine.
+type ending struct {
+	mu        sync.Mutex
+	over      bool
+	cause     error
+	listeners []*listener
+}
+
+type listener struct{ hear func(cause error) }
+
+// on arranges for hear to be called once with the cause; at once if there is one. Stop takes that back.
+func (e *ending) on(hear func(cause error)) (stop func()) {
+	e.mu.Lock()
+	if e.over {
+		e.mu.Unlock()
+		hear(e.cause)
+		return func() {}
+	}
+	defer e.mu.Unlock()
+	l := &listener{hear}
+	e.listeners = append(e.listeners, l)
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.listeners = slices.DeleteFunc(e.listeners, func(o *listener) bool { return o == l })
+	}
+}
+
+// tell tells the listeners. It is called once.
+func (e *ending) tell(cause error) {
+	e.mu.Lock()
+	all := e.listeners
+	e.over, e.cause, e.listeners = true, cause, nil
+	e.mu.Unlock()
+	for _, l := range all {
+		l.hear(cause)
+	}
+}

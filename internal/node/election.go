@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
@@ -108,30 +107,9 @@ func (o *Observer) Close() {
 
 // OnLeave arranges for f to be called once when the session's node begins to leave; at once if it has. Stop takes that back.
 func (s *Session) OnLeave(f func()) (stop func()) {
-	n := s.node
-	n.mu.Lock()
-	if n.status >= leaving {
-		n.mu.Unlock()
+	if s.node.phase() == closed { // without Leave, perhaps
 		f()
 		return func() {}
 	}
-	defer n.mu.Unlock()
-	w := &watcher{func(error) { f() }}
-	n.onLeave = append(n.onLeave, w)
-	return func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.onLeave = slices.DeleteFunc(n.onLeave, func(o *watcher) bool { return o == w })
-	}
-}
-
-// tellLeaving tells that the node begins to leave.
-func (n *Node) tellLeaving() {
-	n.mu.Lock()
-	all := n.onLeave
-	n.onLeave = nil
-	n.mu.Unlock()
-	for _, w := range all {
-		w.f(nil)
-	}
+	return s.node.leaves.on(func(error) { f() })
 }

@@ -18,9 +18,9 @@ type Hold struct {
 	session *Session
 	node    *Node
 
+	ending ending
+
 	mu          sync.Mutex
-	told        bool // the watchers have been told of the end
-	watchers    []*watcher
 	releasing   *client.Call
 	waiting     []env.Parker // other callers of Release
 	result      error        // of the release, once confirmed
@@ -30,8 +30,6 @@ type Hold struct {
 	place  int        // its index in watch.holds: only the watch uses it
 	holder env.Holder // hears of its fate in a simulation, else nil
 }
-
-type watcher struct{ f func(cause error) }
 
 // Token returns the grant's fencing token.
 func (h *Hold) Token() uint64 { return h.belief.Token }
@@ -98,13 +96,7 @@ func (h *Hold) over(cause error) {
 		h.node.losses.Add(1)
 	}
 	h.node.watch.drop(h)
-	h.mu.Lock()
-	watchers := h.watchers
-	h.watchers, h.told = nil, true
-	h.mu.Unlock()
-	for _, w := range watchers {
-		w.f(cause)
-	}
+	h.ending.tell(cause)
 	if cause == fault.ErrBroken {
 		h.node.log.Warn("an operator has broken a lock of this node", "key", h.belief.Key, "token", h.Token())
 	}
@@ -118,24 +110,7 @@ func (h *Hold) over(cause error) {
 
 // OnEnd arranges for f to be called once with the cause, ErrLost, ErrBroken or ErrClosed, when the hold
 // ends; at once if it has. Stop takes that back.
-func (h *Hold) OnEnd(f func(cause error)) (stop func()) {
-	h.mu.Lock()
-	if h.told {
-		h.mu.Unlock()
-		f(h.belief.Err())
-		return func() {}
-	}
-	defer h.mu.Unlock()
-	w := &watcher{f}
-	h.watchers = append(h.watchers, w)
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if i := slices.Index(h.watchers, w); i >= 0 {
-			h.watchers = slices.Delete(h.watchers, i, i+1)
-		}
-	}
-}
+func (h *Hold) OnEnd(f func(cause error)) (stop func()) { return h.ending.on(f) }
 
 // spent reports whether the end of a hold is no loss: it lasted for the time that was fixed for it,
 // or it was forsaken.

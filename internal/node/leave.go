@@ -48,7 +48,7 @@ func (n *Node) Leave(ctx context.Context) error {
 		n.observer.Leaving(transport.ID(n.id), ctx)
 	}
 
-	n.tellLeaving()
+	n.leaves.tell(fault.ErrClosed)
 	limit := n.limit(ctx, leaveWait)
 	n.letGuestsGo()
 	n.ask(func(l *shardLoop) { l.step(client.CancelWaiters{}) })

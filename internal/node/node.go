@@ -76,7 +76,7 @@ type Node struct {
 	turned *Bell // the status has changed
 
 	sessions map[*Session]bool // the users', as long as they live
-	onLeave  []*watcher        // told when the node begins to leave
+	leaves   ending            // of the node's life among the others: Leave has begun
 	down     bool              // shut has been called
 	search   func()            // ends the context of the last search for contact points; nil: there was none
 }
