@@ -11,14 +11,13 @@ import (
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
-	"github.com/lockmesh/mesh/transport"
 )
 
 // Operate waits for the turn of an operation on a resource (P39), or until ctx ends. Skipped: it was done already; then the
 // hold is the use of a pull, and nil after another operation. On an error nothing is held, and the WaitInfo says what
 // was known.
 func (s *Session) Operate(ctx context.Context, req client.Request) (h *Hold, skipped bool, info *client.WaitInfo, err error) {
-	if s.node.clients == nil || s.life.Guest != "" {
+	if !s.observed() {
 		return s.acquire(ctx, req)
 	}
 	runs := s.calls(env.Ask{Key: req.Key, Weight: 1, Capacity: 1, Once: req.Operation.Op == shard.Run})
@@ -32,13 +31,12 @@ func (s *Session) Operate(ctx context.Context, req client.Request) (h *Hold, ski
 	}
 	h, skipped, info, err = s.acquire(ctx, req)
 	became := func(what bool, callers ...env.Caller) {
-		switch {
-		case what && h != nil:
+		if what && h != nil {
 			h.observe(callers...)
-		default:
-			for _, c := range callers {
-				c.Returned(nil, noHold(err))
-			}
+			return
+		}
+		for _, c := range callers {
+			c.Returned(nil, noHold(err))
 		}
 	}
 	became(err == nil && !skipped, alone...)
@@ -54,11 +52,6 @@ func noHold(err error) error {
 		return env.ErrSkipped
 	}
 	return errors.Join(env.ErrSkipped, err)
-}
-
-// calls tells the observer of a simulation of a call.
-func (s *Session) calls(ask env.Ask) env.Caller {
-	return s.node.clients.Called(transport.ID(s.node.id), ask)
 }
 
 // useOf is what a call asks for that makes a use.

@@ -55,17 +55,32 @@ func (s *Session) over() {
 // Acquire waits until it holds what req asks for, or until ctx ends. On an error nothing
 // is held, and the WaitInfo says what was known.
 func (s *Session) Acquire(ctx context.Context, req client.Request) (*Hold, *client.WaitInfo, error) {
-	if s.node.clients == nil || s.life.Guest != "" { // what a guest believes, its node does not know
-		return s.hold(ctx, req)
+	caller := s.calls(askOf(&req))
+	h, _, info, err := s.acquire(ctx, req)
+	returned(caller, h, err)
+	return h, info, err
+}
+
+// observed reports whether the observer of a simulation is to hear of the session's calls. What a guest believes, its node does not know.
+func (s *Session) observed() bool { return s.node.clients != nil && s.life.Guest == "" }
+
+// calls tells the observer of a simulation of a call; nil: there is none.
+func (s *Session) calls(ask env.Ask) env.Caller {
+	if !s.observed() {
+		return nil
 	}
-	caller := s.node.clients.Called(transport.ID(s.node.id), askOf(&req))
-	h, info, err := s.hold(ctx, req)
-	if err != nil {
+	return s.node.clients.Called(transport.ID(s.node.id), ask)
+}
+
+// returned tells what calls has returned how the call ends.
+func returned(caller env.Caller, h *Hold, err error) {
+	switch {
+	case caller == nil:
+	case err != nil:
 		caller.Returned(nil, err)
-		return nil, info, err
+	default:
+		h.observe(caller)
 	}
-	h.observe(caller)
-	return h, info, nil
 }
 
 // askOf is how observers see a request.
@@ -86,11 +101,6 @@ func (h *Hold) observe(callers ...env.Caller) {
 	if h.Over() {
 		h.holder.Ended(h.mayEnd()) // before the observers listened
 	}
-}
-
-func (s *Session) hold(ctx context.Context, req client.Request) (*Hold, *client.WaitInfo, error) {
-	h, _, info, err := s.acquire(ctx, req)
-	return h, info, err
 }
 
 // acquire waits for the result of a Lock. A nil hold without an error: what it was to do is done, and leaves nothing to hold.

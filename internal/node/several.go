@@ -8,7 +8,6 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/transport"
 )
 
 // Acquired is what came of one of several requests.
@@ -25,9 +24,7 @@ func (s *Session) AcquireEach(ctx context.Context, reqs []client.Request) []Acqu
 	callers := make([]env.Caller, len(reqs))
 	for i, req := range reqs {
 		calls[i] = s.call(client.Lock, req)
-		if s.node.clients != nil {
-			callers[i] = s.node.clients.Called(transport.ID(s.node.id), askOf(&req))
-		}
+		callers[i] = s.calls(askOf(&req))
 	}
 	errs, now := s.node.callEach(ctx, calls), s.node.env.Now()
 	all := make([]Acquired, len(reqs))
@@ -43,13 +40,7 @@ func (s *Session) AcquireEach(ctx context.Context, reqs []client.Request) []Acqu
 				a.Hold = nil
 			}
 		}
-		switch {
-		case callers[i] == nil:
-		case a.Err != nil:
-			callers[i].Returned(nil, a.Err)
-		default:
-			a.Hold.observe(callers[i])
-		}
+		returned(callers[i], a.Hold, a.Err)
 	}
 	return all
 }
