@@ -62,7 +62,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 	n.ask(func(l *shardLoop) { l.step(client.Lapse{}) })
 
-	n.membership.post(func(m *membership) { m.leave() })
+	n.membership.post(func(m *membership) { m.carryOut(m.members.Leave(m.now, m.out)) })
 	heard := n.env.Now() // when no node that stays, and that the others need, was missed last
 	var misses bool
 	var wanted, needed int

@@ -205,51 +205,34 @@ func (m *membership) arrive() {
 	n.log.Info("joined the mesh: this node serves its callers", "name", in.params.MeshName, "mesh", fmt.Sprintf("%016x", in.id), "after", (m.now - m.born).Round(time.Millisecond))
 }
 
-func (m *membership) answered(peer transport.Hello) {
-	m.carryOut(m.members.Answered(m.now, peer, m.out))
-}
-
-func (m *membership) up(peer transport.Hello) { m.carryOut(m.members.Up(m.now, peer, m.out)) }
-
-func (m *membership) down(id transport.ID, cause transport.Cause) {
-	m.carryOut(m.members.Down(m.now, id, cause, m.out))
-}
-
 // receive takes a control message.
 func (m *membership) receive(from transport.ID, body []byte) {
 	kind := byte(0)
 	if len(body) > 0 {
 		kind, body = body[0], body[1:]
 	}
+	what, out, err := "message", m.out, error(nil)
 	switch kind {
 	case ctlStatus:
-		out, err := m.members.Status(m.now, from, body, m.out)
-		if m.carryOut(out); err != nil {
-			m.node.refuse(from, "status", err)
-		}
+		what = "status"
+		out, err = m.members.Status(m.now, from, body, out)
 	case ctlQuery:
-		out, err := m.members.Query(m.now, from, body, m.out)
-		if m.carryOut(out); err != nil {
-			m.node.refuse(from, "query", err)
-		}
+		what = "query"
+		out, err = m.members.Query(m.now, from, body, out)
 	case ctlPage:
-		out, err := m.members.Page(m.now, from, body, m.out)
-		if m.carryOut(out); err != nil {
-			m.node.refuse(from, "page", err)
-		}
+		what = "page"
+		out, err = m.members.Page(m.now, from, body, out)
 	case ctlLeaving:
-		if err := wire.NewReader(body).End(); err != nil {
-			m.node.refuse(from, "message", err)
-			return
+		if err = wire.NewReader(body).End(); err == nil {
+			out = m.members.Leaves(m.now, from, out)
 		}
-		m.carryOut(m.members.Leaves(m.now, from, m.out))
 	default:
-		m.node.refuse(from, "message", fmt.Errorf("%w: control message %d", wire.ErrMalformed, kind))
+		err = fmt.Errorf("%w: control message %d", wire.ErrMalformed, kind)
+	}
+	if m.carryOut(out); err != nil {
+		m.node.refuse(from, what, err)
 	}
 }
-
-// leave tells all others that this node leaves.
-func (m *membership) leave() { m.carryOut(m.members.Leave(m.now, m.out)) }
 
 // goodbye ends gossip and connections, and says so to the other nodes.
 func (m *membership) goodbye() {
@@ -257,11 +240,6 @@ func (m *membership) goodbye() {
 		m.node.gossip.Leave()
 	}
 	m.carryOut(m.members.Goodbye(m.now, m.out))
-}
-
-// reported takes in what has changed on the shard loop.
-func (m *membership) reported(r members.Report, lacks int) {
-	m.carryOut(m.members.Reported(m.now, r, lacks, m.out))
 }
 
 // eject ends the node from within. Nothing is held, promised or answered here any more, and Close

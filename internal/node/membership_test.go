@@ -82,7 +82,7 @@ func TestWhatIsHeardReachesTheMachine(t *testing.T) {
 			b.node.Dialed("b:1", b.hello(), nil)
 			b.node.Up(b.hello())
 		}, "join 2"},
-		{"this node leaves", func() { b.node.membership.post(func(m *membership) { m.leave() }) }, "leaving to 2"},
+		{"this node leaves", func() { b.node.membership.post(func(m *membership) { m.carryOut(m.members.Leave(m.now, m.out)) }) }, "leaving to 2"},
 		{"it says goodbye", func() { b.node.membership.post(func(m *membership) { m.goodbye() }) }, "gossip leaves"},
 	} {
 		b.words = nil
@@ -143,7 +143,9 @@ func TestHealthIsPublished(t *testing.T) {
 	if h := b.node.Health(); h.Phase != Serving || !h.Ready || !h.FullyReplicated {
 		t.Errorf("health: %+v", h)
 	}
-	b.node.membership.post(func(m *membership) { m.reported(members.Report{Led: []int{0, 1}, Rest: []int{1}}, 0) })
+	b.node.membership.post(func(m *membership) {
+		m.carryOut(m.members.Reported(m.now, members.Report{Led: []int{0, 1}, Rest: []int{1}}, 0, m.out))
+	})
 	b.run()
 	if h := b.node.Health(); h.FullyReplicated || !slices.Equal(h.UnderReplicated, []int{0}) || len(h.NoMajority) > 0 {
 		t.Errorf("health: %+v", h)
@@ -249,7 +251,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		{members.Report{Led: []int{1}, Rest: []int{1}}, "1 shards without a leader, 0 under-replicated"},
 		{members.Report{Led: []int{0, 1}, Rest: []int{0, 1}, Voters: []members.Voter{{Node: nodeB, Name: "b"}}}, "a voter is not connected"},
 	} {
-		b.node.membership.post(func(m *membership) { m.reported(tt.reports, 0) })
+		b.node.membership.post(func(m *membership) { m.carryOut(m.members.Reported(m.now, tt.reports, 0, m.out)) })
 		b.run()
 		if err := healthy(); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v, want %s", tt.reports, err, tt.want)

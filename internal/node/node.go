@@ -194,13 +194,13 @@ func (n *Node) accept(theirs transport.Hello) error {
 func (n *Node) Dialed(addr string, peer transport.Hello, err error) {
 	n.shards.post(func(l *shardLoop) { l.dialed(addr, peer, err) })
 	if err == nil {
-		n.membership.post(func(m *membership) { m.answered(peer) })
+		n.membership.post(func(m *membership) { m.carryOut(m.members.Answered(m.now, peer, m.out)) })
 	}
 }
 
 func (n *Node) Up(peer transport.Hello) {
 	n.shards.post(func(l *shardLoop) { l.connected(peer.ID) })
-	n.membership.post(func(m *membership) { m.up(peer) })
+	n.membership.post(func(m *membership) { m.carryOut(m.members.Up(m.now, peer, m.out)) })
 }
 
 func (n *Node) Down(peer transport.ID, cause transport.Cause) {
@@ -210,7 +210,7 @@ func (n *Node) Down(peer transport.ID, cause transport.Cause) {
 		}
 		l.disconnected(peer)
 	})
-	n.membership.post(func(m *membership) { m.down(peer, cause) })
+	n.membership.post(func(m *membership) { m.carryOut(m.members.Down(m.now, peer, cause, m.out)) })
 }
 
 func (n *Node) Receive(from transport.ID, kind transport.Kind, body []byte) {

@@ -44,7 +44,7 @@ func (l *shardLoop) report() {
 		return
 	}
 	l.reported, l.lacks = r, lacks
-	l.node.membership.post(func(m *membership) { m.reported(r, lacks) })
+	l.node.membership.post(func(m *membership) { m.carryOut(m.members.Reported(m.now, r, lacks, m.out)) })
 }
 
 // unreported is what shardLoop.lacks is before the node has reported in a mesh.
