@@ -14,54 +14,44 @@ import (
 // request takes a client's command that came from a peer, or from this node's own client.
 func (l *shardLoop) request(from uint64, sh int, m *message.Request) {
 	client, number := shard.ClientOf(m.Command)
-	relay := m.Relay
-	m.Relay = false // once
-	l.serve(from, sh, m.Generation, client, number, relay, m, func(r *replica.Replica) error {
+	l.serve(from, sh, m.Generation, client, number, &m.Relay, m, func(r *replica.Replica) error {
 		return r.Submit(l.now, m.Command, m.Raw)
 	})
 }
 
 // renew takes a renewal.
 func (l *shardLoop) renew(from uint64, sh int, m *message.Renewal) {
-	relay := m.Relay
-	m.Relay = false // once
-	l.serve(from, sh, m.Generation, m.Session, 0, relay, m, func(r *replica.Replica) error {
+	l.serve(from, sh, m.Generation, m.Session, 0, &m.Relay, m, func(r *replica.Replica) error {
 		return r.Renew(l.now, m.Renewal)
 	})
 }
 
 // query takes a question.
 func (l *shardLoop) query(from uint64, sh int, m *message.Query) {
-	relay := m.Relay
-	m.Relay = false // once
-	l.serve(from, sh, m.Generation, shard.SessionID{Node: m.Node}, m.Ref, relay, m, func(r *replica.Replica) error {
+	l.serve(from, sh, m.Generation, shard.SessionID{Node: m.Node}, m.Ref, &m.Relay, m, func(r *replica.Replica) error {
 		return r.Query(l.now, m.Query)
 	})
 }
 
 // observes takes a question who leads an election.
 func (l *shardLoop) observes(from uint64, sh int, m *message.Observe) {
-	relay := m.Relay
-	m.Relay = false // once
-	l.serve(from, sh, m.Generation, shard.SessionID{Node: m.Node}, m.Ref, relay, m, func(r *replica.Replica) error {
+	l.serve(from, sh, m.Generation, shard.SessionID{Node: m.Node}, m.Ref, &m.Relay, m, func(r *replica.Replica) error {
 		return r.Observe(l.now, m.Observe)
 	})
 }
 
 // inspect takes a question what is known of keys.
 func (l *shardLoop) inspect(from uint64, sh int, m *message.Inspect) {
-	relay := m.Relay
-	m.Relay = false // once
-	l.serve(from, sh, m.Generation, shard.SessionID{Node: m.Node}, m.Ref, relay, m, func(r *replica.Replica) error {
+	l.serve(from, sh, m.Generation, shard.SessionID{Node: m.Node}, m.Ref, &m.Relay, m, func(r *replica.Replica) error {
 		return r.Inspect(l.now, m.Inspect)
 	})
 }
 
 // serve gives m, a request, a question or a renewal (number zero), to the replica here, if it leads its shard in the
-// generation that m is for. Else its client is told which node does; or m is relayed to the leader.
+// generation that m is for. Else its client is told which node does; or m, of which relay is the field Relay, is relayed to the leader.
 func (l *shardLoop) serve(
 	from uint64, sh int, generation uint64, client shard.SessionID, number uint64,
-	relay bool, m message.Message, accept func(*replica.Replica) error,
+	relay *bool, m message.Message, accept func(*replica.Replica) error,
 ) {
 	r := l.replica(sh)
 	if r != nil && (l.core.fenced || r.Generation() != generation) {
@@ -72,8 +62,9 @@ func (l *shardLoop) serve(
 		l.guard(r, func() { _ = accept(r) }) // it serves, so it accepts
 		return
 	}
-	if relay && r != nil {
+	if *relay && r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
+			*relay = false // once
 			l.say(p.Node, sh, m)
 			return
 		}
