@@ -104,16 +104,12 @@ func (n *Node) Pending() bool { return n.shards.core.seat.Pending() }
 // Messages implements env.Inspected.
 func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, asked env.Asked) (names []string) {
 	switch {
-	case kind == transport.KindControl && len(frame) > 0 && frame[0] == ctlCore:
+	case kind == transport.KindControl && frame[0] == ctlCore:
 		return []string{"core: " + seat.Describe(frame[1:])}
-	case kind == transport.KindControl && len(frame) > 0 && frame[0] == ctlLeaving:
-		return []string{"leaving"}
-	case kind == transport.KindControl && len(frame) > 0 && (frame[0] == ctlAsk || frame[0] == ctlAnswer):
-		return []string{[...]string{ctlAsk: "operator asks", ctlAnswer: "operator is answered"}[frame[0]]}
-	case kind == transport.KindControl && len(frame) > 0 && (frame[0] == ctlQuery || frame[0] == ctlPage):
-		return []string{"listing"}
 	case kind == transport.KindControl:
-		return []string{"status"}
+		return []string{[...]string{
+			ctlStatus: "status", ctlLeaving: "leaving", ctlAsk: "operator asks", ctlAnswer: "operator is answered", ctlQuery: "listing", ctlPage: "listing",
+		}[frame[0]]}
 	case kind != transport.KindShard || n.mesh.Load() == nil:
 		return []string{"gossip"}
 	}
