@@ -55,8 +55,8 @@ func checksum(kind, body []byte) uint32 {
 func readFrame(r *bufio.Reader, limit int) (Kind, []byte, error) {
 	h, err := r.Peek(frameOverhead)
 	if err != nil {
-		if err == io.EOF && len(h) > 0 {
-			err = io.ErrUnexpectedEOF
+		if len(h) > 0 {
+			err = noEOF(err)
 		}
 		return 0, nil, err
 	}
@@ -77,10 +77,7 @@ func readFrame(r *bufio.Reader, limit int) (Kind, []byte, error) {
 	if length > 1 {
 		body = make([]byte, length-1)
 		if _, err := io.ReadFull(r, body); err != nil {
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			return 0, nil, err
+			return 0, nil, noEOF(err)
 		}
 		got = crc32.Update(got, castagnoli, body)
 	}

@@ -118,8 +118,8 @@ func readOpening(r *bufio.Reader) (greeting, error) {
 	for i := range len(magic) {
 		c, err := r.ReadByte()
 		if err != nil {
-			if err == io.EOF && i > 0 {
-				err = io.ErrUnexpectedEOF
+			if i > 0 {
+				err = noEOF(err)
 			}
 			return greeting{}, err
 		}
@@ -158,6 +158,7 @@ func readVerdict(r *bufio.Reader) (verdict, error) {
 	return decodeVerdict(body)
 }
 
+// noEOF returns the error of a stream that ends where more was to come.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

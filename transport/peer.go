@@ -277,19 +277,12 @@ func (p *peer) attempt(ctx context.Context, addr string) (outcome, bool) {
 	defer cancel()
 	result := make(chan outcome, 1)
 	p.t.work(func() { result <- p.t.attempt(ctx, addr) })
-	for {
-		select {
-		case o := <-result:
-			return o, true
-		case <-p.wake:
-			if p.changed() {
-				cancel()
-				return <-result, false
-			}
-		case <-p.t.ctx.Done():
-			return <-result, false
-		}
+	o, changed := await(p, result)
+	if changed {
+		cancel()
+		o = <-result
 	}
+	return o, !changed
 }
 
 // pause waits for d, or for ever if d is negative. It returns true if something
@@ -301,16 +294,22 @@ func (p *peer) pause(d time.Duration) bool {
 		defer timer.Stop()
 		after = timer.C
 	}
+	_, changed := await(p, after)
+	return changed
+}
+
+// await waits for what comes from a channel. Changed: it did not come before something that look must take note of.
+func await[T any](p *peer, from <-chan T) (value T, changed bool) {
 	for {
 		select {
-		case <-after:
-			return false
+		case value = <-from:
+			return value, false
 		case <-p.wake:
 			if p.changed() {
-				return true
+				return value, true
 			}
 		case <-p.t.ctx.Done():
-			return true
+			return value, true
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (q *queue) push(class Class, f outgoing) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := &q.fifos[class]
-	if q.closed || len(l.frames)-l.head >= maxQueuedFrames || l.bytes+len(f.body) > maxQueuedBytes {
+	if q.closed || l.len() >= maxQueuedFrames || l.bytes+len(f.body) > maxQueuedBytes {
 		return false
 	}
 	if l.head > 0 && len(l.frames) == cap(l.frames) {
@@ -79,9 +79,9 @@ func (q *queue) take(batch []outgoing) ([]outgoing, bool) {
 	return batch, len(batch) > 0
 }
 
-func (q *queue) empty() bool {
-	return q.fifos[Urgent].head == len(q.fifos[Urgent].frames) && q.fifos[Normal].head == len(q.fifos[Normal].frames)
-}
+func (q *queue) empty() bool { return q.fifos[Urgent].len() == 0 && q.fifos[Normal].len() == 0 }
+
+func (l *fifo) len() int { return len(l.frames) - l.head }
 
 // take moves frames to batch while there is room. The last one may exceed the room.
 func (l *fifo) take(batch []outgoing, room *int) []outgoing {
@@ -92,7 +92,7 @@ func (l *fifo) take(batch []outgoing, room *int) []outgoing {
 		batch = append(batch, *f)
 		*f = outgoing{}
 	}
-	if l.head == len(l.frames) {
+	if l.len() == 0 {
 		l.frames, l.head = l.frames[:0], 0
 	}
 	return batch

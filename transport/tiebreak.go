@@ -40,13 +40,20 @@ import (
 // decides reports whether this end decides about connections with a peer.
 func (t *Transport) decides(peer ID) bool { return t.id < peer }
 
+// currentLocked returns the connection of the pair that has not ended; nil: there is none.
+func (t *Transport) currentLocked(peer ID) *conn {
+	if p := t.peers[peer]; p != nil && p.conn != nil && !p.conn.ended() {
+		return p.conn
+	}
+	return nil
+}
+
 // decide adopts c, or returns false if the pair's current connection is to be kept.
 // Only the deciding end calls it, with the other end's report in c.verdict.
 func (t *Transport) decide(c *conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p := t.peers[c.theirs.ID]; p != nil && p.conn != nil && !p.conn.ended() {
-		current := p.conn
+	if current := t.currentLocked(c.theirs.ID); current != nil {
 		switch {
 		case c.verdict.Epoch == current.epoch: // the other end has it
 			return false
@@ -70,7 +77,7 @@ func (t *Transport) decide(c *conn) bool {
 func (t *Transport) follow(c *conn, epoch uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p := t.peers[c.theirs.ID]; p != nil && p.conn != nil && !p.conn.ended() && epoch <= p.conn.epoch {
+	if current := t.currentLocked(c.theirs.ID); current != nil && epoch <= current.epoch {
 		return false
 	}
 	c.epoch = epoch
@@ -88,8 +95,8 @@ type dial struct {
 func (t *Transport) shares(peer ID, epoch uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.peers[peer]
-	return p != nil && p.conn != nil && !p.conn.ended() && p.conn.epoch == epoch
+	current := t.currentLocked(peer)
+	return current != nil && current.epoch == epoch
 }
 
 // report returns the verdict that an end sends before the decision.
@@ -98,8 +105,8 @@ func (t *Transport) report(peer ID) verdict {
 	defer t.mu.Unlock()
 	t.reports++
 	v := verdict{Judgement: welcome, Number: t.reports, Awaited: slices.Clone(t.awaited[peer])}
-	if p := t.peers[peer]; p != nil && p.conn != nil && !p.conn.ended() {
-		v.Epoch = p.conn.epoch
+	if current := t.currentLocked(peer); current != nil {
+		v.Epoch = current.epoch
 	}
 	return v
 }
