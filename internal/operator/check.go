@@ -3,7 +3,6 @@ package operator
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -35,16 +34,7 @@ func Check(s *Status, reached map[string]Reached) []Finding {
 		c.shards()
 		c.stateDirs()
 	}
-	slices.SortStableFunc(c.found, func(a, b Finding) int {
-		switch {
-		case a.Problem == b.Problem:
-			return 0
-		case a.Problem:
-			return -1
-		}
-		return 1
-	})
-	return c.found
+	return append(c.problems, c.notes...)
 }
 
 // Entries returns the entries that are to be asked before Check: those of the core, or, before there is one, of the node's list.
@@ -56,17 +46,17 @@ func (s *Status) Entries() []string {
 }
 
 type checking struct {
-	s       *Status
-	reached map[string]Reached
-	found   []Finding
+	s               *Status
+	reached         map[string]Reached
+	problems, notes []Finding
 }
 
 func (c *checking) problem(do, what string, args ...any) {
-	c.found = append(c.found, Finding{Problem: true, What: fmt.Sprintf(what, args...), Do: do})
+	c.problems = append(c.problems, Finding{Problem: true, What: fmt.Sprintf(what, args...), Do: do})
 }
 
 func (c *checking) note(do, what string, args ...any) {
-	c.found = append(c.found, Finding{What: fmt.Sprintf(what, args...), Do: do})
+	c.notes = append(c.notes, Finding{What: fmt.Sprintf(what, args...), Do: do})
 }
 
 const startOne = "start a process there"
@@ -81,11 +71,11 @@ func (c *checking) unfounded() {
 		case r.Status == nil:
 			c.problem(startOne+"; if that entry's machine is gone for good, restart the other nodes of the core, one after the other, with a list without it", "no node answers at %s%s", entry, because(r.Err))
 		case r.Status.Core != nil:
-			c.problem("", "node %q at %s is in mesh %s, whose core is %s", r.Status.Name, entry, r.Status.Core.Mesh, text(r.Status.Core.Entries()))
+			c.problem("", "node %q at %s is in mesh %s, whose core is %s", r.Status.Name, entry, r.Status.Core.Mesh, r.Status.Core.Entries())
 		case r.Status.Role == "client":
 			c.problem("list each node by a name or an address at which it reaches itself", "node %q answers at %s, and takes itself for a client", r.Status.Name, entry)
 		case !slices.Equal(r.Status.List, s.List):
-			c.problem("restart it, or the others, until all have one list; meanwhile two lists may differ in one entry", "node %q at %s was started with the list %s, and node %q with %s", r.Status.Name, entry, text(r.Status.List), s.Name, text(s.List))
+			c.problem("restart it, or the others, until all have one list; meanwhile two lists may differ in one entry", "node %q at %s was started with the list %s, and node %q with %s", r.Status.Name, entry, r.Status.List, s.Name, s.List)
 		}
 	}
 	for _, a := range s.Waiting {
@@ -147,12 +137,12 @@ func (c *checking) seat(seat Seat) {
 func (c *checking) lists() {
 	list, do := c.s.Core.Entries(), "restart it with %s"
 	if o := c.s.Core.Ordered; len(o) > 0 {
-		c.note("wait a moment; if the change does not end, look at the logs of the nodes that lack the list", "an operator changes the list to %s", text(o))
+		c.note("wait a moment; if the change does not end, look at the logs of the nodes that lack the list", "an operator changes the list to %s", o)
 		list, do = o, "see its log; or restart it with %s"
 	}
 	for _, seat := range c.s.Core.Seats {
 		if seat.ID != "" && slices.Contains(list, seat.Entry) && !slices.Equal(seat.List, list) {
-			c.problem(fmt.Sprintf(do, text(list)), "node %q of %s has the list %s, and is to have %s: the list cannot change again before all have one", seat.Name, seat.Entry, text(seat.List), text(list))
+			c.problem(fmt.Sprintf(do, list), "node %q of %s has the list %s, and is to have %s: the list cannot change again before all have one", seat.Name, seat.Entry, seat.List, list)
 		}
 	}
 	if c.s.Core.Dropped != "" {
@@ -191,13 +181,6 @@ func because(why string) string {
 		return ""
 	}
 	return ": " + why
-}
-
-func text(list []string) string {
-	if len(list) == 0 {
-		return "[]"
-	}
-	return "[" + strings.Join(list, " ") + "]"
 }
 
 // some names the first of many shards.

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/wire"
@@ -95,15 +96,9 @@ func (s *Status) check() error {
 	if !few {
 		return fmt.Errorf("%w: a list is too long", wire.ErrMalformed)
 	}
-	for _, t := range texts {
-		if len(t) > maxString {
-			return fmt.Errorf("%w: a text is too long", wire.ErrMalformed)
-		}
-	}
-	for _, t := range long {
-		if len(t) > maxText {
-			return fmt.Errorf("%w: a text is too long", wire.ErrMalformed)
-		}
+	over := func(most int) func(string) bool { return func(text string) bool { return len(text) > most } }
+	if slices.ContainsFunc(texts, over(maxString)) || slices.ContainsFunc(long, over(maxText)) {
+		return fmt.Errorf("%w: a text is too long", wire.ErrMalformed)
 	}
 	return nil
 }
