@@ -91,8 +91,8 @@ func (l *shardLoop) tellCaller(e client.Event) {
 			h.end(env.Never, e.Cause)
 		}
 	case client.Extended:
-		if h, known := e.Hold.Owner.(*Hold); known && h.holder != nil {
-			h.holder.Renewed()
+		if h, known := e.Hold.Owner.(*Hold); known {
+			h.holders.Renewed()
 		}
 	case client.Shortened:
 		l.node.watch.soon(e.Hold.Deadline())
@@ -100,8 +100,8 @@ func (l *shardLoop) tellCaller(e client.Event) {
 		e.Call.Parker = l.node.env.NewParker()
 		l.closing = append(l.closing, e.Call)
 	case client.Unlocking:
-		if h, known := e.Hold.Owner.(*Hold); known && h.holder != nil {
-			h.holder.Unlocking() // the key is free before the lease is over
+		if h, known := e.Hold.Owner.(*Hold); known {
+			h.holders.Unlocking() // the key is free before the lease is over
 		}
 	case client.Observed:
 		e.Observer.Owner.(*Observer).told()

@@ -307,14 +307,14 @@ func TestWhatAHoldLeavesBehind(t *testing.T) {
 	b := newBench(t, Config{})
 	h := b.holds(b.node.Session(), client.Request{Key: "k"}, 7)
 	renewed := 0
-	h.holder = holder{renewed: &renewed}
+	h.holders = holders{holder{renewed: &renewed}}
 	b.pass(benchTTL / 3)
 	q := b.expect("2: renewal")
 	b.hears(nodeB, alive(q, 8))
 	if renewed != 1 {
 		t.Errorf("of one renewal the observer hears %d times", renewed)
 	}
-	h.holder = nil
+	h.holders = nil
 	b.unlocks(h)
 	if n := len(b.node.watch.holds); n != 0 {
 		t.Errorf("%d holds are watched after the Unlock", n)

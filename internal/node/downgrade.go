@@ -12,9 +12,7 @@ import (
 // ErrUnconfirmed. ErrLost, ErrBroken, ErrClosed: the hold is over.
 func (h *Hold) Downgrade(ctx context.Context, end func()) error {
 	end()
-	if h.holder != nil {
-		h.holder.Downgrading()
-	}
+	h.holders.Downgrading()
 	ctx, limit := h.node.bounds(ctx, LateRelease) // not before: ctx may be the hold's own
 	err := h.node.confirm(ctx, limit, h.call(client.Downgrade), (*shardLoop).begin)
 	switch over := h.Err(); {
@@ -23,8 +21,6 @@ func (h *Hold) Downgrade(ctx context.Context, end func()) error {
 	case err != nil:
 		err = fault.ErrUnconfirmed // the hold may go on for a moment
 	}
-	if h.holder != nil {
-		h.holder.Downgraded(err)
-	}
+	h.holders.Downgraded(err)
 	return err
 }

@@ -19,8 +19,8 @@ func (h *Hold) Proclaim(ctx context.Context, value []byte) error {
 	c := h.call(client.Proclaim)
 	c.Request.Value = value
 	err := h.node.do(ctx, c, (*shardLoop).begin)
-	if err == nil && h.holder != nil {
-		h.holder.Proclaimed(c.Sequence())
+	if err == nil {
+		h.holders.Proclaimed(c.Sequence())
 	}
 	if err == fault.ErrLost {
 		err = cmp.Or(h.Err(), err) // the leader may have resigned meanwhile

@@ -27,8 +27,8 @@ type Hold struct {
 	confirmed   bool
 	unconfirmed bool // the release will get no result any more
 
-	place  int        // its index in watch.holds: only the watch uses it
-	holder env.Holder // hears of its fate in a simulation, else nil
+	place   int     // its index in watch.holds: only the watch uses it
+	holders holders // hear of its fate
 }
 
 // Token returns the grant's fencing token.
@@ -100,11 +100,11 @@ func (h *Hold) over(cause error) {
 	if cause == fault.ErrBroken {
 		h.node.log.Warn("an operator has broken a lock of this node", "key", h.belief.Key, "token", h.Token())
 	}
-	if h.holder != nil {
+	if h.holders != nil {
 		if cause == fault.ErrBroken {
-			h.holder.Broken()
+			h.holders.Broken()
 		}
-		h.holder.Ended(h.mayEnd())
+		h.holders.Ended(h.mayEnd())
 	}
 }
 
@@ -129,11 +129,7 @@ func (h *Hold) mayEnd() bool {
 }
 
 // Shared tells the observers of a simulation how many handles share the hold now.
-func (h *Hold) Shared(handles int) {
-	if h.holder != nil {
-		h.holder.Shared(handles)
-	}
-}
+func (h *Hold) Shared(handles int) { h.holders.Shared(handles) }
 
 // LateRelease is how long a confirmation is waited for if the caller's context has ended before the wait.
 const LateRelease = time.Second
@@ -152,12 +148,9 @@ func (n *Node) bounds(ctx context.Context, late time.Duration) (context.Context,
 // ErrUnconfirmed. ErrLost: the lease had ended before. ErrBroken: an operator has broken the grant, and the release is sent. Later calls return
 // what the first confirmed.
 func (h *Hold) Release(ctx context.Context) error {
-	if h.holder == nil {
-		return h.release(ctx, false)
-	}
-	h.holder.Unlocking()
+	h.holders.Unlocking()
 	err := h.release(ctx, false)
-	h.holder.Unlocked(err)
+	h.holders.Unlocked(err)
 	return err
 }
 
@@ -247,12 +240,9 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if !h.belief.Fixed() {
 		return fault.ErrInvalidOption
 	}
-	if h.holder == nil {
-		return h.extend(ctx, d)
-	}
-	h.holder.Extending(d)
+	h.holders.Extending(d)
 	err := h.extend(ctx, d)
-	h.holder.Extended(d, err)
+	h.holders.Extended(d, err)
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
@@ -66,7 +65,7 @@ func (h *Hold) Finish(ctx context.Context, failed bool) (use *Hold, err error) {
 	h.mu.Lock()
 	again := h.releasing != nil
 	h.mu.Unlock()
-	if h.holder == nil || again {
+	if h.holders == nil || again {
 		return h.finish(ctx, failed)
 	}
 	var uses env.Caller
@@ -74,11 +73,11 @@ func (h *Hold) Finish(ctx context.Context, failed bool) (use *Hold, err error) {
 		uses = h.session.calls(useOf(h.belief.Key))
 	}
 	if retention, once := h.belief.Once(); once && !failed {
-		h.holder.Succeeding(retention)
+		h.holders.Succeeding(retention)
 	}
-	h.holder.Unlocking()
+	h.holders.Unlocking()
 	use, err = h.finish(ctx, failed)
-	h.holder.Unlocked(err)
+	h.holders.Unlocked(err)
 	switch {
 	case uses == nil:
 	case use != nil && use.Err() == nil: // else this goroutine stood still until it was over (P1)
@@ -147,35 +146,4 @@ func (n *Node) shardOf(key string) int { return ring.Shard(key, n.mesh.Load().pa
 // Keep: no handle of a use is left in the program. The use lasts as long as its lease. It is called once for each handle.
 func (h *Hold) Keep() {
 	h.node.shards.post(func(l *shardLoop) { l.step(client.Keep{Hold: h.belief}) })
-}
-
-// holders are several observers of one hold.
-type holders []env.Holder
-
-func (all holders) each(tell func(env.Holder)) {
-	for _, h := range all {
-		tell(h)
-	}
-}
-
-func (all holders) Renewed()   { all.each(env.Holder.Renewed) }
-func (all holders) Broken()    { all.each(env.Holder.Broken) }
-func (all holders) Unlocking() { all.each(env.Holder.Unlocking) }
-func (all holders) Succeeding(d time.Duration) {
-	all.each(func(h env.Holder) { h.Succeeding(d) })
-}
-func (all holders) Proclaimed(sequence uint64) {
-	all.each(func(h env.Holder) { h.Proclaimed(sequence) })
-}
-func (all holders) Downgrading() { all.each(env.Holder.Downgrading) }
-func (all holders) Downgraded(err error) {
-	all.each(func(h env.Holder) { h.Downgraded(err) })
-}
-func (all holders) Ended(excused bool) { all.each(func(h env.Holder) { h.Ended(excused) }) }
-func (all holders) Unlocked(err error) { all.each(func(h env.Holder) { h.Unlocked(err) }) }
-func (all holders) Shared(handles int) { all.each(func(h env.Holder) { h.Shared(handles) }) }
-
-func (all holders) Extending(d time.Duration) { all.each(func(h env.Holder) { h.Extending(d) }) }
-func (all holders) Extended(d time.Duration, err error) {
-	all.each(func(h env.Holder) { h.Extended(d, err) })
 }

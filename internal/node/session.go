@@ -8,7 +8,6 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/transport"
 )
 
 // Session groups several holds, as their callers see it: see client.Session.
@@ -59,48 +58,6 @@ func (s *Session) Acquire(ctx context.Context, req client.Request) (*Hold, *clie
 	h, _, info, err := s.acquire(ctx, req)
 	returned(caller, h, err)
 	return h, info, err
-}
-
-// observed reports whether the observer of a simulation is to hear of the session's calls. What a guest believes, its node does not know.
-func (s *Session) observed() bool { return s.node.clients != nil && s.life.Guest == "" }
-
-// calls tells the observer of a simulation of a call; nil: there is none.
-func (s *Session) calls(ask env.Ask) env.Caller {
-	if !s.observed() {
-		return nil
-	}
-	return s.node.clients.Called(transport.ID(s.node.id), ask)
-}
-
-// returned tells what calls has returned how the call ends.
-func returned(caller env.Caller, h *Hold, err error) {
-	switch {
-	case caller == nil:
-	case err != nil:
-		caller.Returned(nil, err)
-	default:
-		h.observe(caller)
-	}
-}
-
-// askOf is how observers see a request.
-func askOf(req *client.Request) env.Ask {
-	weight, capacity := req.Share()
-	return env.Ask{Key: req.Key, Weight: weight, Capacity: capacity, MaxHold: req.MaxHold, Leads: req.Mode == client.Elects}
-}
-
-// observe tells callers' observers of a hold that is about to be returned.
-func (h *Hold) observe(callers ...env.Caller) {
-	var all holders
-	for _, c := range callers {
-		all = append(all, c.Returned(h, nil))
-	}
-	if h.holder = all; len(all) == 1 {
-		h.holder = all[0]
-	}
-	if h.Over() {
-		h.holder.Ended(h.mayEnd()) // before the observers listened
-	}
 }
 
 // acquire waits for the result of a Lock. A nil hold without an error: what it was to do is done, and leaves nothing to hold.

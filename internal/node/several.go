@@ -70,18 +70,14 @@ func ExtendEach(ctx context.Context, holds []*Hold, d time.Duration) []error {
 	for i, h := range holds {
 		calls[i] = h.call(client.Fix)
 		calls[i].Length = d
-		if h.holder != nil {
-			h.holder.Extending(d)
-		}
+		h.holders.Extending(d)
 	}
 	errs, now := holds[0].node.callEach(ctx, calls), holds[0].node.env.Now()
 	for i, h := range holds {
 		if errs[i] == nil {
 			errs[i] = h.errAt(now) // it ended while others had no result yet, or everything stood still (P1)
 		}
-		if h.holder != nil {
-			h.holder.Extended(d, errs[i])
-		}
+		h.holders.Extended(d, errs[i])
 	}
 	return errs
 }
@@ -159,9 +155,7 @@ func ReleaseEach(holds []*Hold) *Releases {
 	now := r.node.env.Now()
 	begun := make([]*client.Call, 0, len(holds))
 	for i, h := range holds {
-		if h.holder != nil {
-			h.holder.Unlocking()
-		}
+		h.holders.Unlocking()
 		if r.calls[i], r.errs[i] = h.beginRelease(now, false); r.calls[i] != nil {
 			begun = append(begun, r.calls[i])
 		}
@@ -204,9 +198,7 @@ func (r *Releases) Wait(ctx context.Context, late time.Duration) []error {
 				open = append(open, c)
 			}
 		}
-		if h.holder != nil {
-			h.holder.Unlocked(r.errs[i])
-		}
+		h.holders.Unlocked(r.errs[i])
 	}
 	if len(open) > 0 {
 		r.node.shards.post(func(l *shardLoop) {
