@@ -33,8 +33,9 @@ func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
 		var o seat.Relist
 		err := n.pursue(ctx, limit, pursuit{
 			begin: func(l *shardLoop) (err error) {
-				o, l.core.outputs, err = l.core.seat.ChangeList(l.now, s[0], s[1], l.core.outputs)
-				l.carryOutCore()
+				var out []seat.Output
+				o, out, err = l.core.seat.ChangeList(l.now, s[0], s[1], nil)
+				l.carryOutCore(out)
 				return err
 			},
 			outcome:  func(l *shardLoop) error { return l.core.seat.Unlisted(o) },

@@ -23,7 +23,7 @@ import (
 // still must not let them vote before the seat has noticed.
 type coreSide struct {
 	seat    *seat.Machine
-	outputs []seat.Output
+	asked   []seat.Output // what came of hosting's questions: it is carried out next
 	hosting *hosting.Machine
 	fenced  bool // no replica here may vote, append or answer
 	ended   bool // and none ever will
@@ -85,33 +85,27 @@ func (l *shardLoop) applied(sh int) uint64 {
 // dialed, connected, disconnected and hearCore are what the seat takes in. What comes of each is carried out
 // before the next input.
 func (l *shardLoop) dialed(addr string, peer transport.Hello, err error) {
-	l.core.outputs = l.core.seat.Dialed(l.now, addr, peer, err, l.core.outputs)
-	l.carryOutCore()
+	l.carryOutCore(l.core.seat.Dialed(l.now, addr, peer, err, nil))
 }
 
 func (l *shardLoop) connected(id transport.ID) {
 	l.core.up[uint64(id)] = true
-	l.core.outputs = l.core.seat.Up(l.now, id, l.core.outputs)
-	l.carryOutCore()
+	l.carryOutCore(l.core.seat.Up(l.now, id, nil))
 }
 
 func (l *shardLoop) disconnected(id transport.ID) {
 	delete(l.core.up, uint64(id))
-	l.core.outputs = l.core.seat.Down(l.now, id, l.core.outputs)
-	l.carryOutCore()
+	l.carryOutCore(l.core.seat.Down(l.now, id, nil))
 }
 
 func (l *shardLoop) hearCore(from transport.ID, body []byte) {
-	l.core.outputs = l.core.seat.Message(l.now, from, body, l.core.outputs)
-	l.carryOutCore()
+	l.carryOutCore(l.core.seat.Message(l.now, from, body, nil))
 }
 
 // carryOutCore does what the seat wants done, in its order.
-func (l *shardLoop) carryOutCore() {
+func (l *shardLoop) carryOutCore(outputs []seat.Output) {
 	n, c := l.node, &l.core
-	for len(c.outputs) > 0 {
-		outputs := c.outputs
-		c.outputs = nil
+	for len(outputs) > 0 {
 		for _, o := range outputs {
 			switch o := o.(type) {
 			case seat.Dial:
@@ -141,6 +135,7 @@ func (l *shardLoop) carryOutCore() {
 				l.fail(o.Err)
 			}
 		}
+		outputs, c.asked = c.asked, nil
 	}
 }
 
@@ -247,7 +242,7 @@ func (l *shardLoop) carryOutHosting(out []hosting.Output) {
 				l.target(r)
 			}
 		case hosting.Ask:
-			c.outputs = c.seat.Change(l.now, o.Change, c.outputs)
+			c.asked = c.seat.Change(l.now, o.Change, c.asked)
 		case hosting.Begun:
 			c.hosted[o.Shard] = o.Used
 			l.step(client.Generation{Shard: o.Shard, Name: o.Generation, Quiet: o.Quiet, Void: c.void})
@@ -274,7 +269,9 @@ func (l *shardLoop) lookAround() {
 	reaches := func(id transport.ID) bool { return l.core.up[uint64(id)] }
 	leaves := func(id transport.ID) bool { return l.leaves(uint64(id)) }
 	l.carryOutHosting(l.core.hosting.Look(l.now, seen, reaches, leaves, nil))
-	l.carryOutCore()
+	asked := l.core.asked
+	l.core.asked = nil
+	l.carryOutCore(asked)
 	l.keep()
 }
 

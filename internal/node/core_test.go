@@ -28,10 +28,7 @@ import (
 
 // orders lets the node carry out what its seat wants done.
 func (b *bench) orders(all ...seat.Output) {
-	b.node.shards.post(func(l *shardLoop) {
-		l.core.outputs = append(l.core.outputs, all...)
-		l.carryOutCore()
-	})
+	b.node.shards.post(func(l *shardLoop) { l.carryOutCore(all) })
 }
 
 // raft is a message of replica 2, which is at b, to replica 1.

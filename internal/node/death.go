@@ -20,8 +20,7 @@ func (n *Node) inquire(m env.Member) {
 	n.env.Go("oracle", oracleLimit, func(ctx context.Context) {
 		dead, err := n.cfg.Oracle(ctx, m)
 		n.shards.post(func(l *shardLoop) {
-			l.core.outputs = l.core.seat.Answered(l.now, m.ID, dead && err == nil, err, l.core.outputs)
-			l.carryOutCore()
+			l.carryOutCore(l.core.seat.Answered(l.now, m.ID, dead && err == nil, err, nil))
 		})
 	})
 }
@@ -34,8 +33,9 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 	var d seat.Died
 	return n.pursue(ctx, n.limit(ctx, declareWait), pursuit{
 		begin: func(l *shardLoop) (err error) {
-			d, l.core.outputs, err = l.core.seat.DeclareDead(l.now, entry, l.core.outputs)
-			l.carryOutCore()
+			var out []seat.Output
+			d, out, err = l.core.seat.DeclareDead(l.now, entry, nil)
+			l.carryOutCore(out)
 			return err
 		},
 		outcome: func(l *shardLoop) error { return l.core.seat.Undecided(d) },

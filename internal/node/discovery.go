@@ -13,8 +13,7 @@ func (l *shardLoop) discover() {
 	cancel := n.env.Go("discovery", seat.DiscoverLimit, func(ctx context.Context) {
 		points, err := n.cfg.Discover(ctx)
 		l.post(func(l *shardLoop) {
-			l.core.outputs = l.core.seat.Discovered(l.now, points, err, l.core.outputs)
-			l.carryOutCore()
+			l.carryOutCore(l.core.seat.Discovered(l.now, points, err, nil))
 		})
 	})
 	n.mu.Lock()

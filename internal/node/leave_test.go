@@ -151,10 +151,7 @@ func TestLeaveDialsNobodyAfterItsGoodbye(t *testing.T) {
 			if slices.Contains(b.words, "gossip leaves") {
 				after++
 			}
-			b.do(func(l *shardLoop) {
-				l.core.outputs = append(l.core.outputs, seat.Dial{Addr: "b:1"})
-				l.carryOutCore()
-			})
+			b.do(func(l *shardLoop) { l.carryOutCore([]seat.Output{seat.Dial{Addr: "b:1"}}) })
 		})
 	}
 	b.pass(10 * every)

@@ -20,8 +20,9 @@ func (n *Node) order(ctx context.Context, want func(*shardLoop) (seat.Order, err
 		begin: func(l *shardLoop) error {
 			o, err := want(l)
 			if err == nil {
-				number, l.core.outputs = l.core.seat.Order(l.now, o, l.core.outputs)
-				l.carryOutCore()
+				var out []seat.Output
+				number, out = l.core.seat.Order(l.now, o, nil)
+				l.carryOutCore(out)
 			}
 			return err
 		},

@@ -61,10 +61,7 @@ func newShardLoop(n *Node) *shardLoop {
 		framed: make(map[outKey]*outFrame), via: make(map[uint64]way),
 		view: &members.View{},
 	}
-	l.post(func(l *shardLoop) { // before anything else
-		l.core.outputs = l.core.seat.Start(l.now, l.core.outputs)
-		l.carryOutCore()
-	})
+	l.post(func(l *shardLoop) { l.carryOutCore(l.core.seat.Start(l.now, nil)) }) // before anything else
 	return l
 }
 
@@ -100,8 +97,7 @@ func (l *shardLoop) run(time.Duration) time.Duration {
 	clear(todo)
 	l.spare = todo
 	if now >= l.core.seat.Deadline() {
-		l.core.outputs = l.core.seat.Tick(now, l.core.outputs)
-		l.carryOutCore()
+		l.carryOutCore(l.core.seat.Tick(now, nil))
 	}
 	l.settle()
 	// The mailbox comes before any timer: what arrived during a stall counts (P10).

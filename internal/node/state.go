@@ -151,8 +151,7 @@ func (l *shardLoop) kept(s state.State, err error) {
 		k.list = ""
 	}
 	if changed {
-		l.core.outputs = l.core.seat.Kept(l.now, strings.Fields(s.List), l.core.outputs)
-		l.carryOutCore()
+		l.carryOutCore(l.core.seat.Kept(l.now, strings.Fields(s.List), nil))
 	}
 	if k.list != "" {
 		l.keep() // it has come meanwhile
