@@ -9,23 +9,27 @@ import (
 	"github.com/lockmesh/mesh/internal/fault"
 )
 
-// do begins a caller's call, and waits for its result as await does. ErrClosed: the node has ended.
-func (n *Node) do(ctx context.Context, c *client.Call, begin func(*shardLoop, *client.Call)) error {
+// send lets the shard loop begin a call, whose result wakes the call's Parker. It reports false if the node has ended.
+func (n *Node) send(c *client.Call, begin func(*shardLoop, *client.Call)) bool {
 	c.Parker = n.env.NewParker()
-	if !n.shards.post(func(l *shardLoop) { begin(l, c) }) {
+	return n.shards.post(func(l *shardLoop) { begin(l, c) })
+}
+
+// do sends a caller's call, and waits for its result as await does. ErrClosed: the node has ended.
+func (n *Node) do(ctx context.Context, c *client.Call, begin func(*shardLoop, *client.Call)) error {
+	if !n.send(c, begin) {
 		return fault.ErrClosed
 	}
 	return n.await(ctx, c)
 }
 
-// confirm begins a call that is repeated until it is confirmed, and waits for that. If ctx ends or the limit comes first, it returns
+// confirm sends a call that is repeated until it is confirmed, and waits for that. If ctx ends or the limit comes first, it returns
 // ErrUnconfirmed, and the client knows that no caller waits. ErrClosed: the node has ended.
 func (n *Node) confirm(ctx context.Context, limit time.Duration, c *client.Call, begin func(*shardLoop, *client.Call)) error {
-	c.Parker = n.env.NewParker()
-	if !n.shards.post(func(l *shardLoop) { begin(l, c) }) {
+	switch {
+	case !n.send(c, begin):
 		return fault.ErrClosed
-	}
-	if c.Parker.Park(ctx, limit) == env.Unparked {
+	case c.Parker.Park(ctx, limit) == env.Unparked:
 		return c.Err
 	}
 	n.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c, Cause: fault.ErrUnconfirmed}) })

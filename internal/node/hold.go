@@ -165,9 +165,8 @@ func (h *Hold) release(ctx context.Context, failed bool) error {
 	}
 	h.end(env.Never, fault.ErrClosed)
 	ctx, limit := h.node.bounds(ctx, LateRelease) // not before: ctx may be the hold's own
-	c.Parker = h.node.env.NewParker()
 	switch {
-	case !h.node.shards.post(func(l *shardLoop) { l.begin(c) }):
+	case !h.node.send(c, (*shardLoop).begin):
 		h.released(fault.ErrUnconfirmed)
 	case c.Parker.Park(ctx, limit) == env.Unparked:
 		return c.Err
