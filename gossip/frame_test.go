@@ -117,8 +117,8 @@ func FuzzReceive(f *testing.F) {
 			m.receive(2, input[1:1+n])
 			input = input[1+n:]
 		}
-		if m.accepted[2] > maxPeerStreams || len(m.packets) > maxPackets {
-			t.Errorf("kept %d streams and %d packets", m.accepted[2], len(m.packets))
+		if m.openedBy(2) > maxPeerStreams || len(m.packets) > maxPackets {
+			t.Errorf("kept %d streams and %d packets", m.openedBy(2), len(m.packets))
 		}
 		for _, s := range m.streams {
 			if len(s.in) > window {

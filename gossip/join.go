@@ -71,7 +71,7 @@ func (j *joiner) run(id transport.ID) {
 		j.contact(id)
 		j.mu.Lock()
 		j.underWay = slices.DeleteFunc(j.underWay, func(other transport.ID) bool { return other == id })
-		if j.stopped || len(j.waiting) == 0 {
+		if len(j.waiting) == 0 { // as after stop
 			j.mu.Unlock()
 			return
 		}

@@ -30,11 +30,10 @@ type mux struct {
 	packets chan *memberlist.Packet
 	accepts chan net.Conn
 
-	mu       sync.Mutex
-	closed   bool
-	number   uint64 // of the last stream that this node opened
-	streams  map[streamKey]*stream
-	accepted map[transport.ID]int // open streams, by the peer that opened them
+	mu      sync.Mutex
+	closed  bool
+	number  uint64 // of the last stream that this node opened
+	streams map[streamKey]*stream
 }
 
 // streamKey identifies a stream.
@@ -48,13 +47,12 @@ var _ memberlist.NodeAwareTransport = (*mux)(nil)
 
 func newMux(self transport.ID, network env.Network, logger *slog.Logger) *mux {
 	return &mux{
-		self:     self,
-		network:  network,
-		logger:   logger,
-		packets:  make(chan *memberlist.Packet, maxPackets),
-		accepts:  make(chan net.Conn, maxAccepted),
-		streams:  make(map[streamKey]*stream),
-		accepted: make(map[transport.ID]int),
+		self:    self,
+		network: network,
+		logger:  logger,
+		packets: make(chan *memberlist.Packet, maxPackets),
+		accepts: make(chan net.Conn, maxAccepted),
+		streams: make(map[streamKey]*stream),
 	}
 }
 
@@ -111,7 +109,7 @@ func (m *mux) accept(peer transport.ID, number uint64) bool {
 	key := streamKey{peer: peer, number: number}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed || m.streams[key] != nil || m.accepted[peer] == maxPeerStreams {
+	if m.closed || m.streams[key] != nil || m.openedBy(peer) == maxPeerStreams {
 		return false
 	}
 	s := newStream(m, key)
@@ -121,23 +119,24 @@ func (m *mux) accept(peer transport.ID, number uint64) bool {
 		return false
 	}
 	m.streams[key] = s
-	m.accepted[peer]++
 	return true
+}
+
+// openedBy counts the open streams that a peer opened. It is called with the lock held.
+func (m *mux) openedBy(peer transport.ID) (n int) {
+	for key := range m.streams {
+		if key.peer == peer && !key.ours {
+			n++
+		}
+	}
+	return n
 }
 
 // forget deletes a stream that is over.
 func (m *mux) forget(key streamKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.streams[key] == nil {
-		return
-	}
 	delete(m.streams, key)
-	if !key.ours {
-		if m.accepted[key.peer]--; m.accepted[key.peer] == 0 {
-			delete(m.accepted, key.peer)
-		}
-	}
 }
 
 // down breaks the streams with peer.
