@@ -13,16 +13,8 @@ import (
 // ends the belief in the hold; the lease goes on. The key is free when the holder unlocks, as its code has stopped by then; or when the
 // leader has waited for a TTL.
 
-// breaks sends a Break. It is repeated until it is answered, also in another lease or generation: who breaks a grant twice has broken it once.
-func (s *shardClient) breaks(c *Call) {
-	if err := c.Session.Err(); err != nil {
-		s.client.finish(c, err)
-		return
-	}
-	s.request(c, s.leaseFor(c.Session, false))
-}
-
-// breaking returns the command of a Break.
+// breaking returns the command of a Break. It is repeated until it is answered, also in another lease or generation: who breaks a grant twice has
+// broken it once.
 func (l *lease) breaking(c *Call, base shard.Call) shard.Break {
 	return shard.Break{Call: base, TTL: l.ttl, Name: l.client.cfg.Name, Key: c.Request.Key, Token: c.Grant, Why: c.Why}
 }

@@ -403,34 +403,52 @@ func (c *Client) each(do func(*lease)) {
 
 func (c *Client) start(call *Call) {
 	s := c.shard(call.Shard)
+	if err := call.inVain(); err != nil {
+		c.finish(call, err)
+		return
+	}
 	switch call.Kind {
 	case Lock:
 		s.lock(call)
 	case Unlock:
 		s.unlock(call)
 	case Fix:
-		s.fix(call)
+		call.Hold.lease.extend(call)
 	case Drop:
 		s.drop(call)
 	case Arrive:
 		s.arrive(call)
-	case Resize:
-		s.resize(call)
-	case Break:
-		s.breaks(call)
+	case Resize, Break:
+		s.request(call, s.leaseFor(call.Session, false))
 	case Waive:
 		s.waive(call)
 	case Ask:
 		s.ask(call)
 	case Proclaim:
-		s.proclaim(call)
+		call.Hold.lease.proclaim(call)
 	case Downgrade:
-		s.downgrade(call)
+		call.Hold.lease.downgrade(call)
 	case Carry:
 		s.carry(call)
 	case Hear, Confirm:
 		c.hear(call)
 	}
+}
+
+// inVain returns why a call need not be sent: its session or its hold has ended. Nil: it is sent.
+func (c *Call) inVain() error {
+	switch c.Kind {
+	case Lock, Drop, Arrive, Resize, Break, Carry, Hear, Confirm:
+		return c.Session.Err()
+	case Fix, Proclaim, Downgrade:
+		switch h := c.Hold; {
+		case !h.lease.kept() || h.lost():
+			return fault.ErrLost
+		case h.Err() != nil:
+			return fault.ErrClosed // its Unlock or Close is on its way
+		}
+	}
+	return nil
 }
 
 // received takes a message, unless it speaks of another generation of its shard.

@@ -3,7 +3,6 @@ package client
 import (
 	"slices"
 
-	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -12,21 +11,12 @@ import (
 // the shard's table is lost (C8).
 
 // proclaim gives a leadership another value.
-func (s *shardClient) proclaim(c *Call) {
+func (l *lease) proclaim(c *Call) {
 	h := c.Hold
-	l := h.lease
-	switch {
-	case !l.kept() || h.lost():
-		s.client.finish(c, fault.ErrLost)
-		return
-	case h.Err() != nil:
-		s.client.finish(c, fault.ErrClosed)
-		return
-	}
 	h.sequence++
 	c.sequence, h.request.Value = h.sequence, slices.Clone(c.Request.Value)
 	l.put(c)
-	s.send(c)
+	l.shard.send(c)
 }
 
 // Sequence is that of a Proclaim which was sent.

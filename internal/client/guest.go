@@ -18,9 +18,7 @@ func (l *lease) ofGuest() bool { return l.session.Guest != "" }
 
 // carry carries a guest on in a shard, for a caller.
 func (s *shardClient) carry(c *Call) {
-	switch l, err := s.current[c.Session], c.Session.Err(); {
-	case err != nil:
-		s.client.finish(c, err)
+	switch l := s.current[c.Session]; {
 	case l != nil && l.carried:
 		s.client.finish(c, nil)
 	case l != nil:
@@ -207,10 +205,6 @@ type awaited struct {
 // to have been renewed less than a third of its TTL before. A Confirm also waits for renewals that begin now: see confirm.
 func (c *Client) hear(call *Call) {
 	s := call.Session
-	if err := s.Err(); err != nil {
-		c.finish(call, err)
-		return
-	}
 	s.heard, call.first = c.now, c.now
 	if s.hears = append(s.hears, call); len(s.hears) == 1 {
 		c.heard = append(c.heard, s)

@@ -57,10 +57,6 @@ func (q *Request) done() (m shard.Memory, ok bool) {
 
 // arrive sends an Arrive. Until it is answered it is repeated, also in another lease or generation: who arrives twice has arrived once.
 func (s *shardClient) arrive(c *Call) {
-	if err := c.Session.Err(); err != nil {
-		s.client.finish(c, err)
-		return
-	}
 	c.memory = memory{c.Arrival, s.client.now + c.Arrival.Remains}
 	s.request(c, s.leaseFor(c.Session, false))
 }

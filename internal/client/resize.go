@@ -2,16 +2,7 @@ package client
 
 import "github.com/lockmesh/mesh/shard"
 
-// resize sends a Resize. It is repeated until it is answered, also in another generation of the shard.
-func (s *shardClient) resize(c *Call) {
-	if err := c.Session.Err(); err != nil {
-		s.client.finish(c, err)
-		return
-	}
-	s.request(c, s.leaseFor(c.Session, false))
-}
-
-// resizing returns the command of a Resize.
+// resizing returns the command of a Resize. It is repeated until it is answered, also in another generation of the shard.
 func (l *lease) resizing(c *Call, base shard.Call) shard.Resize {
 	return shard.Resize{Call: base, TTL: l.ttl, Name: l.client.cfg.Name, Key: c.Request.Key, From: c.From, To: c.Request.Capacity}
 }

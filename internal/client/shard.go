@@ -78,10 +78,6 @@ func (s *shardClient) newLease(session *Session, fixed bool) *lease {
 }
 
 func (s *shardClient) lock(c *Call) {
-	if err := c.Session.Err(); err != nil {
-		s.client.finish(c, err)
-		return
-	}
 	s.client.counters.Locks.Add(1)
 	c.reports = c.Request.Held != 0
 	s.client.watchFor(c)
@@ -555,19 +551,6 @@ func (s *shardClient) unlock(c *Call) {
 	}
 	l.put(c)
 	s.send(c)
-}
-
-// fix asks for the fixed time of a hold.
-func (s *shardClient) fix(c *Call) {
-	l := c.Hold.lease
-	switch {
-	case !l.kept() || c.Hold.lost():
-		s.client.finish(c, fault.ErrLost)
-	case c.Hold.Err() != nil:
-		s.client.finish(c, fault.ErrClosed) // its Close is on its way
-	default:
-		l.extend(c)
-	}
 }
 
 // withdraw takes a lease out of the client.

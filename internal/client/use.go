@@ -286,10 +286,6 @@ func (l *lease) drops(c *Call, base shard.Call, id useID) shard.Drop {
 
 // drop ends a user's use, with all its handles. One that the table makes meanwhile stays.
 func (s *shardClient) drop(c *Call) {
-	if err := c.Session.Err(); err != nil {
-		s.client.finish(c, err)
-		return
-	}
 	c.lone = anyStamp
 	l := s.leaseFor(c.Session, false)
 	if u := l.uses[c.Request.use()]; u != nil {
