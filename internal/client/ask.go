@@ -20,7 +20,7 @@ func (s *shardClient) ask(c *Call) {
 // askPage asks for what comes after the uses that are known.
 func (s *shardClient) askPage(c *Call) {
 	s.client.lastAsk++
-	c.number, c.attempt, c.jumps = s.client.lastAsk, 0, 0
+	c.number, c.tries = s.client.lastAsk, tries{}
 	s.sendAsk(c)
 }
 
@@ -80,8 +80,7 @@ func (s *shardClient) tickAsks() {
 			s.abandon(c, fault.ErrNoQuorum)
 			continue
 		case now >= c.retryAt:
-			c.attempt++
-			c.jumps = 0
+			c.repeat()
 			s.client.counters.Retries.Add(1)
 			s.sendAsk(c)
 		}

@@ -86,9 +86,7 @@ func (l *lease) brokenUnheard(c *Call, token uint64) {
 		l.session.breached(l.shard.shard, b, l.client.now+l.ttl)
 	}
 	l.unheard = slices.DeleteFunc(l.unheard, func(o shard.Breach) bool { return o == b })
-	l.acknowledge(c.number)
-	c.acks = nil // the command that carried them is applied
-	l.remove(c)
+	l.settle(c)
 	if h := c.Hold; h != nil {
 		h.broken, h.pending, c.Hold = true, nil, nil
 		l.forget(h)
@@ -116,14 +114,13 @@ func (l *lease) refusedAsBroken(c *Call, token uint64) {
 		l.resumed(c)
 		return
 	}
-	l.acknowledge(c.number)
-	c.acks = nil
 	if c.Kind == Unlock {
+		l.acknowledge(c.number)
 		l.confirmed(c, fault.ErrBroken) // the end of an operation, which has come too late
 		return
 	}
 	l.forgetFix(c)
-	l.remove(c)
+	l.settle(c)
 	l.client.finish(c, fault.ErrBroken)
 	if h := c.Hold; h != nil {
 		l.breach(shard.Breach{Key: h.Key, Token: token})

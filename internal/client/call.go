@@ -81,14 +81,13 @@ type Call struct {
 	acks     []uint64      // the acknowledgements that it carries
 	first    time.Duration // when it was first sent
 	retryAt  time.Duration
-	attempt  int
-	entered  uint64 // of a Lock: the revision at which it entered the queue, once it is known
-	jumps    int    // redirects that were followed since the last retry
-	queued   bool   // it is in the shard's queue
-	reports  bool   // a Lock: it asks for the place that it had in an earlier generation
-	fixing   bool   // a Lock: it is granted, and its fixed time is asked for
-	over     bool   // it has its result
-	leaves   bool   // an Unlock whose caller does not wait any more
+	tries
+	entered uint64 // of a Lock: the revision at which it entered the queue, once it is known
+	queued  bool   // it is in the shard's queue
+	reports bool   // a Lock: it asks for the place that it had in an earlier generation
+	fixing  bool   // a Lock: it is granted, and its fixed time is asked for
+	over    bool   // it has its result
+	leaves  bool   // an Unlock whose caller does not wait any more
 
 	awaits []awaited // of a Confirm
 	search *search   // of a Lock that looks for a deadlock, and of its questions

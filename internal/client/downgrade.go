@@ -4,8 +4,7 @@ package client
 // reported to another generation, whether the table has heard of it or not: it may have, and have let other readers in.
 func (l *lease) downgrade(c *Call) {
 	c.Hold.request.Mode = Shared
-	l.put(c)
-	l.shard.send(c)
+	l.issue(c)
 }
 
 // dropDowngrades fails the Downgrades without an answer: the lease is to be closed.

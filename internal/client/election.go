@@ -15,8 +15,7 @@ func (l *lease) proclaim(c *Call) {
 	h := c.Hold
 	h.sequence++
 	c.sequence, h.request.Value = h.sequence, slices.Clone(c.Request.Value)
-	l.put(c)
-	l.shard.send(c)
+	l.issue(c)
 }
 
 // Sequence is that of a Proclaim which was sent.

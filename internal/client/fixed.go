@@ -41,8 +41,7 @@ func (l *lease) extend(c *Call) {
 
 func (l *lease) sendFix(c *Call) {
 	c.first = l.client.now
-	l.put(c)
-	l.shard.send(c)
+	l.issue(c)
 }
 
 // forgetFix removes a Fix, waiting or under way, from the lease.

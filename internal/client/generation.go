@@ -57,7 +57,7 @@ func (l *lease) goOver() {
 	l.since, l.opened, l.acks, l.reports = 0, neverShown, nil, 0
 	l.unheard, l.breachesAt, l.owing = nil, 0, 0
 	l.complete, l.carried = l.complete || l.carried, false
-	l.asked, l.after, l.attempt, l.jumps = nil, 0, 0, 0
+	l.asked, l.after, l.tries = nil, 0, tries{}
 	for _, u := range l.uses { // order-free: each alone
 		u.earlier, u.stamp = max(u.earlier, u.stamp), 0
 	}
@@ -119,7 +119,7 @@ func (l *lease) goOver() {
 		l.reports++
 		l.put(l.reportOf(h))
 	}
-	if l.ofGuest() && !slices.ContainsFunc(l.inOrder(), func(c *Call) bool { return c.Kind == Carry }) {
+	if l.ofGuest() && !l.isCarrying() {
 		l.put(&Call{Kind: Carry, Shard: l.shard.shard})
 	}
 	l.open = l.inOrder()
@@ -142,7 +142,7 @@ func (c *Call) askAgain() { c.raw, c.queued = nil, false }
 func (l *lease) sendUnanswered() {
 	for _, c := range slices.Clone(l.unanswered()) {
 		if !l.isDone(c) {
-			c.attempt, c.jumps = 0, 0
+			c.tries = tries{}
 			l.shard.send(c)
 		}
 	}

@@ -30,9 +30,7 @@ func (s *shardClient) carry(c *Call) {
 
 // carriesFirst begins a lease of a guest.
 func (l *lease) carriesFirst() {
-	c := &Call{Kind: Carry, Shard: l.shard.shard}
-	l.put(c)
-	l.shard.send(c)
+	l.issue(&Call{Kind: Carry, Shard: l.shard.shard})
 }
 
 // carryOf returns the command of a Carry.
@@ -93,12 +91,7 @@ func (l *lease) dropCarry() {
 
 // isCarrying reports whether a Carry is under way.
 func (l *lease) isCarrying() bool {
-	for _, c := range l.calls { // order-free: whether there is one
-		if c.Kind == Carry {
-			return true
-		}
-	}
-	return false
+	return l.hasCall(func(c *Call) bool { return c.Kind == Carry })
 }
 
 // abandonCarry: the caller of a Carry has given up. Its answer, if it comes, changes nothing.
@@ -138,15 +131,8 @@ func (l *lease) unsure() bool {
 
 // matters reports whether a guest loses something with the lease. That of its home shard orders its carriers.
 func (l *lease) matters() bool {
-	if l.isHome() || len(l.holds) > 0 || len(l.abandoned) > 0 || l.carried && l.unclaimed > 0 {
-		return true
-	}
-	for _, c := range l.calls { // order-free: whether there is one
-		if c.Kind == Lock && c.entered != 0 {
-			return true
-		}
-	}
-	return false
+	return l.isHome() || len(l.holds) > 0 || len(l.abandoned) > 0 || l.carried && l.unclaimed > 0 ||
+		l.hasCall(func(c *Call) bool { return c.Kind == Lock && c.entered != 0 })
 }
 
 // ends returns the tag of a request that a call gives back, or cancels.
@@ -162,12 +148,7 @@ func (c *Call) ends() (t tag) {
 
 // ending reports whether a request with the tag is being given back, or cancelled.
 func (l *lease) ending(t tag) bool {
-	for _, c := range l.calls { // order-free: whether there is one
-		if c.ends() == t {
-			return true
-		}
-	}
-	return false
+	return l.hasCall(func(c *Call) bool { return c.ends() == t })
 }
 
 // sendNext sends what has waited for the end of a request with the tag.

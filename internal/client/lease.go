@@ -56,8 +56,7 @@ type lease struct {
 	asked   []question    // renewals without an answer, the latest last
 	wanted  uint64        // a Confirm waits for the answer to this renewal, or a later one, which may still have to be sent
 	alive   uint64        // the latest renewal to which the answer was that the record is there
-	attempt int
-	jumps   int
+	tries                 // of renewals
 }
 
 // neverShown is a lease's opened if nothing has shown its record.
@@ -122,6 +121,12 @@ func (l *lease) runsOut() bool {
 	return l.fixed && len(l.abandoned) > 0
 }
 
+// issue gives c a number in the lease, and sends it.
+func (l *lease) issue(c *Call) {
+	l.put(c)
+	l.shard.send(c)
+}
+
 // put gives c a number in the lease.
 func (l *lease) put(c *Call) {
 	if c.Kind == Close {
@@ -150,6 +155,23 @@ func (l *lease) remove(c *Call) {
 	for len(l.abandoned) > 0 && l.isDone(l.abandoned[0]) {
 		l.abandoned = l.abandoned[1:]
 	}
+}
+
+// settle takes c out of the lease: the table has answered it, and may forget the result.
+func (l *lease) settle(c *Call) {
+	l.acknowledge(c.number)
+	c.acks = nil // the command that carried them is applied
+	l.remove(c)
+}
+
+// hasCall reports whether there is such a call without a result.
+func (l *lease) hasCall(is func(*Call) bool) bool {
+	for _, c := range l.calls { // order-free: whether there is one
+		if is(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // inOrder returns the calls without a result, in their order.
@@ -240,10 +262,8 @@ func byToken(h *Hold, token uint64) int { return cmp.Compare(h.Token, token) }
 // deliver tells the caller that waits for a hold that it has it.
 func (l *lease) deliver(h *Hold) {
 	c := h.pending
-	l.acknowledge(c.number)
-	c.acks = nil // the command that carried them is applied
 	h.pending = nil
-	l.remove(c)
+	l.settle(c)
 	if c.Kind == Lock {
 		l.client.counters.Grants.Add(1)
 	}
@@ -379,8 +399,7 @@ func (l *lease) close() {
 
 // sendAbandoned sends a call that no caller waits for.
 func (l *lease) sendAbandoned(c *Call) {
-	l.put(c)
-	l.shard.send(c)
+	l.issue(c)
 	l.abandoned = append(l.abandoned, c)
 }
 
@@ -488,8 +507,7 @@ func (l *lease) closeForSession() {
 	l.outlast()
 	c := &Call{Kind: Close, Shard: l.shard.shard}
 	l.client.emit(Closing{c})
-	l.put(c)
-	l.shard.send(c)
+	l.issue(c)
 }
 
 // loseForSession gives up the lease of a session that was lost in another shard (P9). Its record
@@ -526,9 +544,7 @@ func (l *lease) cancelWaiters() {
 // its record need not expire; until that is answered it is renewed.
 func (l *lease) lapse() {
 	if len(l.holds) == 0 && l.opened != neverShown {
-		c := &Call{Kind: Close}
-		l.put(c)
-		l.shard.send(c)
+		l.issue(&Call{Kind: Close})
 	} else {
 		l.drop(fault.ErrClosed)
 	}
@@ -578,8 +594,7 @@ func (l *lease) retry() (next time.Duration) {
 			continue
 		}
 		if now >= c.retryAt {
-			c.attempt++
-			c.jumps = 0
+			c.repeat()
 			l.client.counters.Retries.Add(1)
 			l.shard.send(c)
 		}

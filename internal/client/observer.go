@@ -89,8 +89,7 @@ type watch struct {
 	sent    time.Duration // when it was first sent
 	askAt   time.Duration // when the next one is due
 	retryAt time.Duration
-	attempt int
-	jumps   int
+	tries
 }
 
 // watchTTL is for how long what was confirmed counts as known.
@@ -149,7 +148,7 @@ func (s *shardClient) tell(w *watch, l Leader) {
 func (s *shardClient) askLeader(w *watch) {
 	c := s.client
 	c.lastAsk++
-	w.ref, w.sent, w.attempt, w.jumps = c.lastAsk, c.now, 0, 0
+	w.ref, w.sent, w.tries = c.lastAsk, c.now, tries{}
 	w.askAt = c.now + s.watchTTL()/3
 	s.sendWatch(w)
 }
@@ -239,8 +238,7 @@ func (s *shardClient) tickWatches() {
 		case now >= w.askAt:
 			s.askLeader(w)
 		case w.ref != 0 && now >= w.retryAt:
-			w.attempt++
-			w.jumps = 0
+			w.repeat()
 			s.client.counters.Retries.Add(1)
 			s.sendWatch(w)
 		}
@@ -257,19 +255,6 @@ func (s *shardClient) watchAsked(r message.Redirect) *watch {
 		return s.watches[i]
 	}
 	return nil
-}
-
-// redirectWatch: a watch's question reached a node that does not lead. News: it said which does.
-func (s *shardClient) redirectWatch(w *watch, news bool) {
-	if w.jumps++; w.jumps > maxJumps {
-		return // the retry timer goes on
-	}
-	if news {
-		w.attempt = 0
-	} else {
-		w.attempt++
-	}
-	s.sendWatch(w)
 }
 
 // watchAnew asks a new leader, or the leader of another generation, whose revisions need not be later.

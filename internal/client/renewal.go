@@ -88,7 +88,7 @@ func (l *lease) answered(a message.Answer) {
 	if !ok {
 		return
 	}
-	l.attempt, l.jumps = 0, 0
+	l.tries = tries{}
 	if !a.Alive {
 		if a.Revision >= l.opened {
 			l.gone()

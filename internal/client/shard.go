@@ -43,6 +43,27 @@ const (
 	maxJumps     = 8 // redirects that are followed at once
 )
 
+// tries counts how often something was sent. Route goes by it.
+type tries struct {
+	attempt int
+	jumps   int // redirects that were followed since the last retry
+}
+
+// repeat: there was no answer for long.
+func (t *tries) repeat() { t.attempt, t.jumps = t.attempt+1, 0 }
+
+// jump: what was sent reached a node that does not lead. News: it said which does. Jump reports whether to send again at once; if not, the retry
+// timer goes on.
+func (t *tries) jump(news bool) bool {
+	if t.jumps++; t.jumps > maxJumps {
+		return false
+	}
+	if t.attempt++; news { // else another node may know
+		t.attempt = 0
+	}
+	return true
+}
+
 // noQuorumAfter is how long a request may stay unanswered before the shard counts as having no majority.
 const noQuorumAfter = 2 * replica.ElectionTimeout
 
@@ -90,8 +111,7 @@ func (s *shardClient) request(c *Call, l *lease) {
 		c.first = s.client.now
 	}
 	c.queued, c.attempt = false, 0
-	l.put(c)
-	s.send(c)
+	l.issue(c)
 }
 
 // command returns the command that a call sends.
@@ -343,9 +363,7 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 // requestAnew asks for a Lock under another number, since nothing holds that was said of it.
 func (s *shardClient) requestAnew(c *Call) {
 	l := c.lease
-	l.acknowledge(c.number)
-	c.acks = nil // the command that carried them is applied
-	l.remove(c)
+	l.settle(c)
 	l.open = slices.DeleteFunc(l.open, func(o *Call) bool { return o == c })
 	c.reports, c.entered, c.raw = false, 0, nil
 	s.request(c, l)
@@ -397,33 +415,21 @@ func (s *shardClient) redirected(from uint64, r message.Redirect) {
 	if r.Leader == 0 && led {
 		s.leader = 0
 	}
-	c := asked
 	switch {
 	case watched != nil:
-		s.redirectWatch(watched, news)
-		return
-	case c != nil:
+		if watched.jump(news) {
+			s.sendWatch(watched)
+		}
+	case asked != nil:
+		if asked.jump(news) {
+			s.sendAsk(asked)
+		}
 	case r.Number == 0:
 		l.redirected(news)
-		return
 	default:
-		c = l.calls[r.Number]
-	}
-	if c == nil || c.queued {
-		return
-	}
-	if c.jumps++; c.jumps > maxJumps {
-		return // the retry timer goes on
-	}
-	if news {
-		c.attempt = 0
-	} else {
-		c.attempt++ // another node may know
-	}
-	if asked != nil {
-		s.sendAsk(c)
-	} else {
-		s.send(c)
+		if c := l.calls[r.Number]; c != nil && !c.queued && c.jump(news) {
+			s.send(c)
+		}
 	}
 }
 
@@ -435,11 +441,11 @@ func (s *shardClient) served(by message.Leadership) {
 	}
 	for _, l := range slices.Clone(s.leases) {
 		for _, c := range l.unanswered() {
-			c.attempt, c.jumps = 0, 0
+			c.tries = tries{}
 			s.send(c)
 		}
 		if l.renewable() {
-			l.attempt, l.jumps = 0, 0
+			l.tries = tries{}
 			l.renew()
 		}
 	}
@@ -549,8 +555,7 @@ func (s *shardClient) unlock(c *Call) {
 		c.Kind = Close // its record goes with its one hold
 		l.outlast()
 	}
-	l.put(c)
-	s.send(c)
+	l.issue(c)
 }
 
 // withdraw takes a lease out of the client.

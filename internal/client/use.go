@@ -71,15 +71,10 @@ func (h *Hold) uncount() (was bool) {
 
 // idle reports whether a use has no handle, and no End gives it one.
 func (l *lease) idle(u *use) bool {
-	if u.handles > 0 {
-		return false
-	}
-	for _, c := range l.calls { // order-free: whether there is one
-		if id, ok := c.makes(); ok && id == u.useID && c.Kind == Unlock {
-			return false
-		}
-	}
-	return true
+	return u.handles == 0 && !l.hasCall(func(c *Call) bool {
+		id, ok := c.makes()
+		return ok && id == u.useID && c.Kind == Unlock
+	})
 }
 
 // skipped: what a Lock was to do is done.
@@ -154,9 +149,7 @@ func (l *lease) giveUp(c *Call, err error) {
 	h := c.Use
 	c.Use, h.pending = nil, nil
 	l.forget(h)
-	l.acknowledge(c.number)
-	c.acks = nil
-	l.remove(c)
+	l.settle(c)
 	l.client.finish(c, err)
 	l.dropUnused(h.use.useID)
 }
@@ -252,15 +245,10 @@ func (c *Call) unheard() (q *Request, ok bool) {
 
 // mayUse reports whether the table may have uses of the lease.
 func (l *lease) mayUse() bool {
-	if l.uses != nil {
-		return true
-	}
-	for _, c := range l.calls { // order-free: whether there is one
-		if _, ok := c.unheard(); ok {
-			return true
-		}
-	}
-	return false
+	return l.uses != nil || l.hasCall(func(c *Call) bool {
+		_, ok := c.unheard()
+		return ok
+	})
 }
 
 // dropsUnheard returns the Drops of durable uses that calls may have made which have failed, or were given up: nobody is to
