@@ -44,16 +44,16 @@ func (b *Barrier) Enter(ctx context.Context) (*Passage, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := client.Request{Key: b.name, Mode: client.Enters, Capacity: int64(b.n)}
+	req := client.Request{Key: b.key, Mode: client.Enters, Capacity: int64(b.n)}
 	if _, err := s.reenter(ctx, &req, false); err != nil {
 		return nil, err
 	}
 	req.Within = s.within(ctx)
 	h, info, err := s.inner.Acquire(ctx, req)
 	if err != nil {
-		return nil, newWaitError(b.name, ring.Shard(b.name, s.config.shards), *info, err)
+		return nil, newWaitError(b.key, ring.Shard(b.key, s.config.shards), *info, err)
 	}
-	return &Passage{newLock(ctx, &grant{hold: h, owner: s, key: b.name, mode: client.Enters, capacity: req.Capacity, entries: 1})}, nil
+	return &Passage{newLock(ctx, &grant{hold: h, owner: s, key: b.key, mode: client.Enters, capacity: req.Capacity, entries: 1})}, nil
 }
 
 // Passage is one member's way through a [Barrier]: it is inside until Leave, or until its session ends. A Passage that is

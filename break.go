@@ -48,11 +48,8 @@ func Because(reason string) BreakOption {
 // While a node of [Start] cannot serve yet, Break waits; if ctx ends first, the error unwraps to ErrNotFounded and to ctx.Err(). Each Break
 // is logged by the shard's leader, with key, token, holder, the node that was asked, and [Because]. Safe for concurrent use.
 func (n *Node) Break(ctx context.Context, key string, token uint64, opts ...BreakOption) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case n.isZero():
-		return ErrClosed
+	if err := checkCall(ctx, n.isZero()); err != nil {
+		return err
 	}
 	if err := checkKey(key); err != nil {
 		return err

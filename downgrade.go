@@ -19,12 +19,10 @@ import (
 //   - ErrLost, ErrBroken or ErrClosed if the lock had ended before, or ended before the answer came: nothing is held
 //   - ErrInvalidOption if ctx is nil, if l is no writer's lock, or if it is entered more than once ([Reentrant]): nothing has changed
 func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
-	switch {
-	case ctx == nil:
-		return nil, invalid("the context", "nil", "a context")
-	case l.isZero():
-		return nil, ErrClosed
-	case l.grant.mode != client.Exclusive:
+	if err := checkCall(ctx, l.isZero()); err != nil {
+		return nil, err
+	}
+	if l.grant.mode != client.Exclusive {
 		return nil, invalid("Downgrade", fmt.Sprintf("of %q, which is not held by a writer", brief(l.grant.key)), "a lock of Lock or TryLock")
 	}
 	if err := l.Err(); err != nil {

@@ -24,26 +24,17 @@ import (
 // it campaigned with until it proclaims another: an address, for example.
 //
 // An Election has no state of its own. It may be used by several goroutines at once.
-type Election struct {
-	name    string
-	err     error // of an argument
-	session func(context.Context) (*Session, error)
-}
+type Election struct{ keyed }
 
 // Election returns the election of this name, 1 to 1024 bytes, any bytes. Its leaderships belong to the node's own session. If the
 // name is not valid, every call of the election returns ErrInvalidKey.
 func (n *Node) Election(name string) *Election {
-	return &Election{name: name, err: checkKey(name), session: func(ctx context.Context) (*Session, error) {
-		if s := n.session(); s != nil {
-			return s, nil
-		}
-		return n.waitFor(ctx)
-	}}
+	return &Election{newKeyed(name, n.anySession)}
 }
 
 // Election is [Node.Election] in this session.
 func (s *Session) Election(name string) *Election {
-	return &Election{name: name, err: checkKey(name), session: func(context.Context) (*Session, error) { return s, nil }}
+	return &Election{newKeyed(name, s.itself)}
 }
 
 // Name returns the election's name.
@@ -51,24 +42,15 @@ func (e *Election) Name() string {
 	if e == nil {
 		return ""
 	}
-	return e.name
+	return e.key
 }
 
 // check checks the arguments, and returns the session.
 func (e *Election) check(ctx context.Context) (*Session, error) {
-	switch {
-	case ctx == nil:
-		return nil, invalid("the context", "nil", "a context")
-	case e == nil || e.session == nil:
-		return nil, ErrClosed
-	case e.err != nil:
-		return nil, e.err
+	if e == nil {
+		e = &Election{}
 	}
-	s, err := e.session(ctx)
-	if err == nil && s.isZero() {
-		err = ErrClosed
-	}
-	return s, err
+	return e.keyed.check(ctx)
 }
 
 func checkValue(value []byte) error {
@@ -95,16 +77,16 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Leadership, err
 	if err != nil {
 		return nil, err
 	}
-	req := client.Request{Key: e.name, Mode: client.Elects, Value: slices.Clone(value)}
+	req := client.Request{Key: e.key, Mode: client.Elects, Value: slices.Clone(value)}
 	if _, err := s.reenter(ctx, &req, false); err != nil {
 		return nil, err
 	}
 	req.Within = s.within(ctx)
 	h, info, err := s.acquire(ctx, req)
 	if err != nil {
-		return nil, newWaitError(e.name, ring.Shard(e.name, s.config.shards), *info, err)
+		return nil, newWaitError(e.key, ring.Shard(e.key, s.config.shards), *info, err)
 	}
-	return &Leadership{newLock(ctx, &grant{hold: h, owner: s, key: e.name, mode: client.Elects, entries: 1})}, nil
+	return &Leadership{newLock(ctx, &grant{hold: h, owner: s, key: e.key, mode: client.Elects, entries: 1})}, nil
 }
 
 // Lead campaigns, and calls fn while it leads. Fn's context is derived from ctx, and also ends with the leadership, and when the
@@ -153,7 +135,7 @@ func (e *Election) Leader(ctx context.Context) (LeaderState, error) {
 	if err != nil {
 		return LeaderState{}, err
 	}
-	l, err := s.inner.Leader(ctx, e.name)
+	l, err := s.inner.Leader(ctx, e.key)
 	switch {
 	case err != nil:
 	case l.Unknown:
@@ -180,7 +162,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq[LeaderState] {
 		if err != nil {
 			return
 		}
-		o := s.inner.Observe(e.name)
+		o := s.inner.Observe(e.key)
 		defer o.Close()
 		for {
 			l, err := o.Next(ctx)
@@ -240,11 +222,8 @@ func (l *Leadership) Err() error { return l.of().Err() }
 //   - ctx.Err() if ctx ends first; then the value may be shown, until another one is proclaimed
 //   - ErrInvalidOption
 func (l *Leadership) Proclaim(ctx context.Context, value []byte) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case l.of().isZero():
-		return ErrClosed
+	if err := checkCall(ctx, l.of().isZero()); err != nil {
+		return err
 	}
 	if err := checkValue(value); err != nil {
 		return err

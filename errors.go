@@ -222,6 +222,17 @@ func invalid(what string, got any, want string) error {
 	return fmt.Errorf("%w: %s is %v, want %s", ErrInvalidOption, what, got, want)
 }
 
+// checkCall returns the error of every call without a context, or on a receiver that is zero or nil; else nil.
+func checkCall(ctx context.Context, zero bool) error {
+	switch {
+	case ctx == nil:
+		return invalid("the context", "nil", "a context")
+	case zero:
+		return ErrClosed
+	}
+	return nil
+}
+
 // invalidOption is invalid for a nil among options.
 func invalidOption(index int, want string) error {
 	return invalid(fmt.Sprintf("option %d", index+1), "nil", want)

@@ -129,11 +129,8 @@ func AtMost(n int) InspectOption {
 // Errors: ErrNoQuorum if no majority answers for 2 s; ctx.Err() if ctx ends first; ErrClosed, ErrInvalidKey, ErrInvalidOption. While a node
 // of [Start] cannot serve yet, Inspect waits; if ctx ends first, the error unwraps to ErrNotFounded and to ctx.Err().
 func (n *Node) Inspect(ctx context.Context, key string, opts ...InspectOption) (*KeyState, error) {
-	switch {
-	case ctx == nil:
-		return nil, invalid("the context", "nil", "a context")
-	case n.isZero():
-		return nil, ErrClosed
+	if err := checkCall(ctx, n.isZero()); err != nil {
+		return nil, err
 	}
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -172,13 +169,8 @@ func (n *Node) Inspect(ctx context.Context, key string, opts ...InspectOption) (
 // prefix.
 func (n *Node) List(ctx context.Context, prefix string) iter.Seq2[KeyState, error] {
 	return func(yield func(KeyState, error) bool) {
-		var err error
-		switch {
-		case ctx == nil:
-			err = invalid("the context", "nil", "a context")
-		case n.isZero():
-			err = ErrClosed
-		case len(prefix) > shard.MaxKey:
+		err := checkCall(ctx, n.isZero())
+		if err == nil && len(prefix) > shard.MaxKey {
 			err = invalid("the prefix", fmt.Sprintf("%d bytes", len(prefix)), fmt.Sprintf("at most %d", shard.MaxKey))
 		}
 		var s *Session

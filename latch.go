@@ -19,12 +19,10 @@ type Latch struct {
 	keep time.Duration
 }
 
-// assembly is what a latch and a barrier have in common: a key, and how many are to come.
+// assembly is what a latch and a barrier have in common.
 type assembly struct {
-	name    string
-	n       int
-	err     error // of an argument
-	session func(context.Context) (*Session, error)
+	keyed
+	n int // how many are to come
 }
 
 // Latch returns the latch with this name, 1 to 1024 bytes, any bytes, which opens when count different names have arrived: 1 to 1024.
@@ -63,28 +61,11 @@ func newLatch(name string, n int, opts []LatchOption, session func(context.Conte
 }
 
 func newAssembly(name string, n int, session func(context.Context) (*Session, error)) assembly {
-	a := assembly{name: name, n: n, err: checkKey(name), session: session}
+	a := assembly{newKeyed(name, session), n}
 	if a.err == nil && (n < 1 || n > shard.MaxMembers) {
 		a.err = invalid("the number of those that are to come", n, fmt.Sprintf("1 to %d", shard.MaxMembers))
 	}
 	return a
-}
-
-// check checks the arguments, and returns the session.
-func (a *assembly) check(ctx context.Context) (*Session, error) {
-	switch {
-	case ctx == nil:
-		return nil, invalid("the context", "nil", "a context")
-	case a.session == nil:
-		return nil, ErrClosed
-	case a.err != nil:
-		return nil, a.err
-	}
-	s, err := a.session(ctx)
-	if err == nil && s.isZero() {
-		err = ErrClosed
-	}
-	return s, err
 }
 
 // Arrive records the arrival of who: a name of 1 to 255 bytes, which counts once, however often it arrives, from whichever process.
@@ -99,7 +80,7 @@ func (l *Latch) Arrive(ctx context.Context, who string) error {
 	case who == "" || len(who) > shard.MaxName:
 		return invalid("the name that arrives", fmt.Sprintf("%d bytes", len(who)), fmt.Sprintf("1 to %d", shard.MaxName))
 	}
-	return s.inner.Arrive(ctx, shard.Memory{Key: l.name, Kind: shard.Latch, Capacity: int64(l.n), Who: who, Remains: l.keep})
+	return s.inner.Arrive(ctx, shard.Memory{Key: l.key, Kind: shard.Latch, Capacity: int64(l.n), Who: who, Remains: l.keep})
 }
 
 // Wait waits until the latch is open, and returns nil. It waits in the queue of the key: nothing polls. Errors:
@@ -113,18 +94,18 @@ func (l *Latch) Wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	info, err := s.inner.Await(ctx, client.Request{Key: l.name, Mode: client.Waits, Capacity: int64(l.n), Within: s.within(ctx)})
+	info, err := s.inner.Await(ctx, client.Request{Key: l.key, Mode: client.Waits, Capacity: int64(l.n), Within: s.within(ctx)})
 	if err != nil {
-		return newWaitError(l.name, ring.Shard(l.name, s.config.shards), *info, err)
+		return newWaitError(l.key, ring.Shard(l.key, s.config.shards), *info, err)
 	}
 	return nil
 }
 
-func (l *Latch) of() *assembly {
+func (l *Latch) of() *keyed {
 	if l == nil {
-		return &assembly{}
+		return &keyed{}
 	}
-	return &l.assembly
+	return &l.keyed
 }
 
 // LatchOption is an option of a [Latch].

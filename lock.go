@@ -207,12 +207,10 @@ func (l *Lock) Lost() <-chan struct{} {
 //   - ErrInvalidOption if ctx is nil, if l has no MaxHold, or if d is out of range: nothing has changed
 //   - ErrLost, ErrBroken or ErrClosed if the lock had ended, or ended before the answer came
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case l.isZero():
-		return ErrClosed
-	case !l.grant.fixed:
+	if err := checkCall(ctx, l.isZero()); err != nil {
+		return err
+	}
+	if !l.grant.fixed {
 		return invalid("Extend", "of a lock without MaxHold", "of one with MaxHold")
 	}
 	if cfg := l.grant.owner.config; d < minHold || d > cfg.maxTTL() {
@@ -243,11 +241,8 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 //
 // Later calls wait for the same confirmation and return its result.
 func (l *Lock) Unlock(ctx context.Context) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case l.isZero():
-		return ErrClosed
+	if err := checkCall(ctx, l.isZero()); err != nil {
+		return err
 	}
 	h := l.handle
 	first, last, held, result := l.leave()

@@ -30,16 +30,13 @@ type LockSet struct {
 // LockAll is [Session.LockAll] in the node's own session. While a node of [Start] cannot serve yet, LockAll waits; if ctx ends first, the
 // error unwraps to ErrNotFounded and to ctx.Err().
 func (n *Node) LockAll(ctx context.Context, keys []string, opts ...LockOption) (*LockSet, error) {
-	switch {
-	case ctx == nil:
-		return nil, invalid("the context", "nil", "a context")
-	case n.isZero():
-		return nil, ErrClosed
+	if err := checkCall(ctx, n.isZero()); err != nil {
+		return nil, err
 	}
 	if _, err := checkSet(keys, opts); err != nil {
 		return nil, err
 	}
-	s, err := n.waitFor(ctx)
+	s, err := n.anySession(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +71,8 @@ func (n *Node) LockAll(ctx context.Context, keys []string, opts ...LockOption) (
 //
 // Call Unlock when done.
 func (s *Session) LockAll(ctx context.Context, keys []string, opts ...LockOption) (*LockSet, error) {
-	switch {
-	case ctx == nil:
-		return nil, invalid("the context", "nil", "a context")
-	case s.isZero():
-		return nil, ErrClosed
+	if err := checkCall(ctx, s.isZero()); err != nil {
+		return nil, err
 	}
 	reqs, err := checkSet(keys, opts)
 	if err != nil {
@@ -331,11 +325,8 @@ func (s *LockSet) WithContext(parent context.Context) context.Context {
 // keys are released. Else it returns the errors that the locks' Unlock would return, joined; the set holds nothing any more, also then. But a
 // nil ctx is ErrInvalidOption, and changes nothing.
 func (s *LockSet) Unlock(ctx context.Context) error {
-	if ctx == nil {
-		return invalid("the context", "nil", "a context")
-	}
-	if len(s.of()) == 0 {
-		return ErrClosed
+	if err := checkCall(ctx, len(s.of()) == 0); err != nil {
+		return err
 	}
 	return unlockEach(ctx, s.locks)
 }

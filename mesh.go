@@ -228,11 +228,8 @@ func (n *Node) Live() error {
 // nor does Join: the replicas that a restart needs are complete before. If ctx ends first, it returns
 // an error that unwraps to ctx.Err(); if the node ends first, it returns [Node.Err].
 func (n *Node) WaitHealthy(ctx context.Context) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case n.isZero():
-		return ErrClosed
+	if err := checkCall(ctx, n.isZero()); err != nil {
+		return err
 	}
 	return n.node.WaitHealthy(ctx)
 }
@@ -326,11 +323,8 @@ func (n *Node) Close() error {
 //
 // If ctx ends while a decision is under way, the core may still make it. If ctx has no deadline, DeclareDead waits 15 s.
 func (n *Node) DeclareDead(ctx context.Context, entry string) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case n.isZero():
-		return ErrClosed
+	if err := checkCall(ctx, n.isZero()); err != nil {
+		return err
 	}
 	addr, err := seedAddr(entry)
 	if err != nil {
@@ -373,11 +367,8 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 //
 // If ctx has no deadline, ChangeCore waits 30 s.
 func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case n.isZero():
-		return ErrClosed
+	if err := checkCall(ctx, n.isZero()); err != nil {
+		return err
 	}
 	for _, e := range []*string{&add, &remove} {
 		if *e == "" {
@@ -402,12 +393,9 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 	if ctx == nil {
 		return nil, invalid("the context", "nil", "a context")
 	}
-	own, err := n.waitFor(ctx)
+	own, err := n.anySession(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if own == nil {
-		return nil, ErrClosed
 	}
 	ttl, err := own.config.sessionTTL(own.TTL(), opts)
 	if err == nil {
@@ -427,11 +415,8 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 // error that unwraps to ErrNotFounded and to ctx.Err(), and says what the node waits for, for example which seed
 // does not answer; if the node ends first, [Node.Err]; while it leaves, ErrClosed.
 func (n *Node) WaitReady(ctx context.Context) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case n.isZero():
-		return ErrClosed
+	if err := checkCall(ctx, n.isZero()); err != nil {
+		return err
 	}
 	return n.node.WaitReady(ctx)
 }
@@ -454,15 +439,19 @@ func (n *Node) session() *Session {
 	return n.own.Load()
 }
 
-// waitFor returns the node's own session as soon as the node can serve; nil if the node has ended.
-func (n *Node) waitFor(ctx context.Context) (*Session, error) {
-	if s := n.session(); s != nil || n.isZero() {
-		return s, nil
+// anySession returns the node's own session, as soon as the node can serve. ErrClosed: there will be none.
+func (n *Node) anySession(ctx context.Context) (*Session, error) {
+	s := n.session()
+	if s == nil && !n.isZero() {
+		if err := n.node.WaitReady(ctx); errors.Is(err, ErrNotFounded) {
+			return nil, err
+		}
+		s = n.session()
 	}
-	if err := n.node.WaitReady(ctx); errors.Is(err, ErrNotFounded) {
-		return nil, err
+	if s == nil {
+		return nil, ErrClosed
 	}
-	return n.session(), nil
+	return s, nil
 }
 
 // take is Session.take, once the node can serve.
@@ -478,7 +467,7 @@ func (n *Node) take(ctx context.Context, req client.Request, opts []LockOption) 
 			}
 		}
 		var err error
-		if s, err = n.waitFor(ctx); err != nil { // at once, if the node serves by now, or has ended
+		if s, err = n.anySession(ctx); err != nil { // at once, if the node serves by now, or has ended
 			return nil, err
 		}
 	}

@@ -29,11 +29,8 @@ import (
 //
 // If ctx has no deadline, it waits 15 s.
 func (n *Node) EndQuiet(ctx context.Context) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case n.isZero():
-		return ErrClosed
+	if err := checkCall(ctx, n.isZero()); err != nil {
+		return err
 	}
 	return n.node.EndQuiet(ctx)
 }
@@ -67,12 +64,10 @@ func (n *Node) EndQuiet(ctx context.Context) error {
 //
 // If ctx has no deadline, it waits 15 s.
 func (n *Node) SetMaxTTL(ctx context.Context, d time.Duration) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case n.isZero():
-		return ErrClosed
-	case d < minTTL || d > maxMaxTTL:
+	if err := checkCall(ctx, n.isZero()); err != nil {
+		return err
+	}
+	if d < minTTL || d > maxMaxTTL {
 		return invalid("MaxTTL", d, fmt.Sprintf("%v to %v", minTTL, maxMaxTTL))
 	}
 	return n.node.SetMaxTTL(ctx, d)
@@ -97,11 +92,8 @@ func (n *Node) MaxTTL() time.Duration {
 //   - [ErrNotFounded]: this node is in no mesh yet
 //   - [Node.Err], if this node ends
 func (n *Node) ListMembers(ctx context.Context) ([]Member, error) {
-	switch {
-	case ctx == nil:
-		return nil, invalid("the context", "nil", "a context")
-	case n.isZero():
-		return nil, ErrClosed
+	if err := checkCall(ctx, n.isZero()); err != nil {
+		return nil, err
 	}
 	known, err := n.node.ListMembers(ctx)
 	if err != nil {

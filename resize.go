@@ -31,11 +31,8 @@ import (
 //
 // Safe for concurrent use.
 func (s *Session) Resize(ctx context.Context, key string, from, to int64) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case s.isZero():
-		return ErrClosed
+	if err := checkCall(ctx, s.isZero()); err != nil {
+		return err
 	}
 	if err := checkResize(key, from, to); err != nil {
 		return err

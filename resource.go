@@ -34,10 +34,8 @@ import (
 //
 // A Resource has no state of its own. It may be used by several goroutines at once.
 type Resource struct {
-	id      string
+	keyed
 	options resourceOptions
-	err     error // of an argument
-	session func(context.Context) (*Session, error)
 }
 
 // Op is an operation on a [Resource].
@@ -69,28 +67,13 @@ func (n *Node) Resource(id string, opts ...ResourceOption) *Resource {
 	return newResource(id, opts, n.anySession)
 }
 
-// anySession returns the node's own session, once there is one. ErrClosed: there will be none.
-func (n *Node) anySession(ctx context.Context) (*Session, error) {
-	if s := n.session(); s != nil {
-		return s, nil
-	}
-	s, err := n.waitFor(ctx)
-	if err == nil && s == nil {
-		err = ErrClosed
-	}
-	return s, err
-}
-
 // Resource is [Node.Resource] in this session.
 func (s *Session) Resource(id string, opts ...ResourceOption) *Resource {
 	return newResource(id, opts, s.itself)
 }
 
-func (s *Session) itself(context.Context) (*Session, error) { return s, nil }
-
 func newResource(id string, opts []ResourceOption, session func(context.Context) (*Session, error)) *Resource {
-	r := &Resource{id: id, options: resourceOptions{retention: defaultRetention}, session: session}
-	r.err = checkKey(id)
+	r := &Resource{newKeyed(id, session), resourceOptions{retention: defaultRetention}}
 	for i, opt := range opts {
 		switch {
 		case r.err != nil:
@@ -108,7 +91,7 @@ func (r *Resource) ID() string {
 	if r == nil {
 		return ""
 	}
-	return r.id
+	return r.key
 }
 
 // Pull waits for its turn, and runs fn, unless a pull of the same version is done already. It returns the
@@ -196,7 +179,7 @@ func (r *Resource) begin(ctx context.Context, op Op) (*Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := client.Request{Key: r.id, Mode: client.Operates, Operation: r.options.operation(op, s)}
+	req := client.Request{Key: r.key, Mode: client.Operates, Operation: r.options.operation(op, s)}
 	if _, err := s.reenter(ctx, &req, false); err != nil {
 		return nil, err
 	}
@@ -204,35 +187,26 @@ func (r *Resource) begin(ctx context.Context, op Op) (*Operation, error) {
 	h, skipped, info, err := s.inner.Operate(ctx, req)
 	switch {
 	case errors.Is(err, ErrInUse):
-		return nil, s.inUse(ctx, r.id, op, info.Holder)
+		return nil, s.inUse(ctx, r.key, op, info.Holder)
 	case err != nil:
-		return nil, newWaitError(r.id, ring.Shard(r.id, s.config.shards), *info, err)
+		return nil, newWaitError(r.key, ring.Shard(r.key, s.config.shards), *info, err)
 	}
 	o := &Operation{op: op, skipped: skipped, session: s, base: ctx}
 	switch {
 	case !skipped:
-		o.lock = newLock(ctx, &grant{hold: h, owner: s, key: r.id, mode: client.Operates, entries: 1})
+		o.lock = newLock(ctx, &grant{hold: h, owner: s, key: r.key, mode: client.Operates, entries: 1})
 	case h != nil:
-		o.use = newUse(ctx, s, h, r.id)
+		o.use = newUse(ctx, s, h, r.key)
 	}
 	return o, nil
 }
 
 // check checks the arguments, and returns the session.
 func (r *Resource) check(ctx context.Context) (*Session, error) {
-	switch {
-	case ctx == nil:
-		return nil, invalid("the context", "nil", "a context")
-	case r == nil || r.session == nil:
-		return nil, ErrClosed
-	case r.err != nil:
-		return nil, r.err
+	if r == nil {
+		r = &Resource{}
 	}
-	s, err := r.session(ctx)
-	if err == nil && s.isZero() {
-		err = ErrClosed
-	}
-	return s, err
+	return r.keyed.check(ctx)
 }
 
 // Refs returns who uses the resource, in the order of their last pulls: each user once. It takes nothing. A key that is in use as something
@@ -242,7 +216,7 @@ func (r *Resource) Refs(ctx context.Context) ([]Ref, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.refs(ctx, r.id)
+	return s.refs(ctx, r.key)
 }
 
 func (s *Session) refs(ctx context.Context, id string) ([]Ref, error) {
@@ -267,7 +241,7 @@ func (r *Resource) Release(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.inner.Drop(ctx, r.id, r.options.userIn(s))
+	return s.inner.Drop(ctx, r.key, r.options.userIn(s))
 }
 
 // Ref is a user of a resource.
@@ -384,13 +358,8 @@ func (o *Operation) Use() *Use {
 // The first call says whether the operation has failed; later ones wait for the same confirmation. If the operation was skipped, End
 // returns nil.
 func (o *Operation) End(ctx context.Context, failure error) error {
-	switch {
-	case ctx == nil:
-		return invalid("the context", "nil", "a context")
-	case o == nil || o.session == nil:
-		return ErrClosed
-	case o.skipped:
-		return nil
+	if err := checkCall(ctx, o == nil || o.session == nil); err != nil || o.skipped {
+		return err
 	}
 	h := o.lock.handle
 	held := h.grant.err() // not under the mutex: it may end contexts

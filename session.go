@@ -184,6 +184,34 @@ func do(ctx context.Context, lock locking, key string, fn func(context.Context, 
 	return fn(l.WithContext(ctx), l)
 }
 
+// keyed is what a Resource, an Election, a Latch and a Barrier have in common.
+type keyed struct {
+	key     string
+	err     error // of an argument
+	session func(context.Context) (*Session, error)
+}
+
+func newKeyed(key string, session func(context.Context) (*Session, error)) keyed {
+	return keyed{key, checkKey(key), session}
+}
+
+func (s *Session) itself(context.Context) (*Session, error) { return s, nil }
+
+// check checks the arguments, and returns the session.
+func (k *keyed) check(ctx context.Context) (*Session, error) {
+	if err := checkCall(ctx, k.session == nil); err != nil {
+		return nil, err
+	}
+	if k.err != nil {
+		return nil, k.err
+	}
+	s, err := k.session(ctx)
+	if err == nil && s.isZero() {
+		err = ErrClosed
+	}
+	return s, err
+}
+
 // take checks a request, and then enters the lock that its context holds or acquires one.
 func (s *Session) take(ctx context.Context, req client.Request, opts []LockOption) (*Lock, error) {
 	reentrant, err := s.check(ctx, &req, opts)
@@ -214,11 +242,8 @@ func (s *Session) take(ctx context.Context, req client.Request, opts []LockOptio
 // check checks the arguments, adds those of opts to req, and returns whether req may enter
 // the lock that ctx holds.
 func (s *Session) check(ctx context.Context, req *client.Request, opts []LockOption) (reentrant bool, err error) {
-	switch {
-	case ctx == nil:
-		return false, invalid("the context", "nil", "a context")
-	case s.isZero():
-		return false, ErrClosed
+	if err := checkCall(ctx, s.isZero()); err != nil {
+		return false, err
 	}
 	reentrant, err = checkRequest(req, opts)
 	if err == nil && req.MaxHold > s.config.maxTTL() {
@@ -246,7 +271,7 @@ func checkRequest(req *client.Request, opts []LockOption) (reentrant bool, err e
 	var o lockOptions
 	for i, opt := range opts {
 		if opt == nil {
-			return false, invalid(fmt.Sprintf("option %d", i+1), "nil", "a LockOption")
+			return false, invalidOption(i, "a LockOption")
 		}
 		opt(&o)
 	}
@@ -276,7 +301,7 @@ func (c *sessionConfig) sessionTTL(usual time.Duration, opts []SessionOption) (t
 	o := sessionOptions{ttl: usual}
 	for i, opt := range opts {
 		if opt == nil {
-			return 0, invalid(fmt.Sprintf("option %d", i+1), "nil", "a SessionOption")
+			return 0, invalidOption(i, "a SessionOption")
 		}
 		opt(&o)
 	}
