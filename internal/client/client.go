@@ -419,7 +419,7 @@ func (c *Client) start(call *Call) {
 	case Arrive:
 		s.arrive(call)
 	case Resize, Break:
-		s.request(call, s.leaseFor(call.Session, false))
+		s.request(call)
 	case Waive:
 		s.waive(call)
 	case Ask:

@@ -22,9 +22,9 @@ func (s *shardClient) carry(c *Call) {
 	case l != nil && l.carried:
 		s.client.finish(c, nil)
 	case l != nil:
-		s.request(c, l) // beside the one under way
+		s.requestIn(l, c) // beside the one under way
 	default:
-		s.request(c, s.newLease(c.Session, false))
+		s.requestIn(s.newLease(c.Session, false), c)
 	}
 }
 

@@ -459,7 +459,7 @@ func (l *lease) lose(gone bool) {
 		if call.queued || !call.reports {
 			call.entered, call.reports = 0, false // its place is lost with the record
 		}
-		l.shard.request(call, l.shard.leaseFor(call.Session, call.Request.alone()))
+		l.shard.request(call)
 	}
 }
 

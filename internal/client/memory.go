@@ -58,7 +58,7 @@ func (q *Request) done() (m shard.Memory, ok bool) {
 // arrive sends an Arrive. Until it is answered it is repeated, also in another lease or generation: who arrives twice has arrived once.
 func (s *shardClient) arrive(c *Call) {
 	c.memory = memory{c.Arrival, s.client.now + c.Arrival.Remains}
-	s.request(c, s.leaseFor(c.Session, false))
+	s.request(c)
 }
 
 // tells returns the command that tells the table of c's memory.
@@ -75,7 +75,7 @@ func (l *lease) tells(c *Call, base shard.Call) shard.Command {
 // answers.
 func (s *shardClient) recall(session *Session, more []shard.Memory) {
 	tell := func(m memory) {
-		s.request(&Call{Kind: Recall, Session: session, Request: Request{Key: m.Key}, memory: m}, s.leaseFor(session, false))
+		s.request(&Call{Kind: Recall, Session: session, Request: Request{Key: m.Key}, memory: m})
 	}
 	now := s.client.now
 	for _, m := range slices.Clone(s.memories) {

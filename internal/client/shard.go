@@ -73,11 +73,11 @@ func newShardClient(c *Client, number int) *shardClient {
 	}
 }
 
-// leaseFor returns the lease for a session's next Lock. One of fixed length has a lease of its own.
-func (s *shardClient) leaseFor(session *Session, fixed bool) *lease {
-	l := s.current[session]
+// leaseFor returns the lease that a call goes into. A Lock of fixed length has a lease of its own.
+func (s *shardClient) leaseFor(c *Call) *lease {
+	l, fixed := s.current[c.Session], c.Request.alone()
 	if fixed || l == nil || !l.fresh() {
-		if l = s.newLease(session, fixed); l.ofGuest() {
+		if l = s.newLease(c.Session, fixed); l.ofGuest() {
 			l.carriesFirst()
 		}
 	}
@@ -102,11 +102,13 @@ func (s *shardClient) lock(c *Call) {
 	s.client.counters.Locks.Add(1)
 	c.reports = c.Request.Held != 0
 	s.client.watchFor(c)
-	s.request(c, s.leaseFor(c.Session, c.Request.alone()))
+	s.request(c)
 }
 
-// request sends a call under a new number.
-func (s *shardClient) request(c *Call, l *lease) {
+// request sends a call under a new number, in a lease of its session.
+func (s *shardClient) request(c *Call) { s.requestIn(s.leaseFor(c), c) }
+
+func (s *shardClient) requestIn(l *lease, c *Call) {
 	if c.first == 0 {
 		c.first = s.client.now
 	}
@@ -366,7 +368,7 @@ func (s *shardClient) requestAnew(c *Call) {
 	l.settle(c)
 	l.open = slices.DeleteFunc(l.open, func(o *Call) bool { return o == c })
 	c.reports, c.entered, c.raw = false, 0, nil
-	s.request(c, l)
+	s.requestIn(l, c)
 }
 
 // errorOf returns the error by which a caller learns why it was refused.

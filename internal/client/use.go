@@ -275,7 +275,7 @@ func (l *lease) drops(c *Call, base shard.Call, id useID) shard.Drop {
 // drop ends a user's use, with all its handles. One that the table makes meanwhile stays.
 func (s *shardClient) drop(c *Call) {
 	c.lone = anyStamp
-	l := s.leaseFor(c.Session, false)
+	l := s.leaseFor(c)
 	if u := l.uses[c.Request.use()]; u != nil {
 		c.stamp = u.stamp
 		for _, h := range slices.Clone(l.holds) {
@@ -297,7 +297,7 @@ func (s *shardClient) drop(c *Call) {
 	if l.ofGuest() {
 		c.stamp = max(c.stamp, s.revision) // or this node has claimed its pull, and does not know for whom
 	}
-	s.request(c, l)
+	s.requestIn(l, c)
 }
 
 // goOverUnlock ends an Unlock that was under way when the shard's table was lost: what it gives back is not reported. A pull
@@ -340,7 +340,6 @@ func (c *Call) goOverDrop() {
 // remember tells the shard's table of uses that the one before had. Nobody waits for the answers.
 func (s *shardClient) remember(session *Session, uses []shard.Durable) {
 	for _, u := range uses {
-		c := &Call{Kind: Remember, Session: session, Request: Request{Key: u.Key, Operation: &shard.Operation{User: u.User}}, stamp: u.Stamp, several: u.Several}
-		s.request(c, s.leaseFor(session, false))
+		s.request(&Call{Kind: Remember, Session: session, Request: Request{Key: u.Key, Operation: &shard.Operation{User: u.User}}, stamp: u.Stamp, several: u.Several})
 	}
 }
