@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/lockmesh/mesh/internal/client"
-	"github.com/lockmesh/mesh/ring"
 )
 
 // Barrier lets so many members go on together, again and again: the rounds of a computation on n processes, for example. See
@@ -45,15 +44,11 @@ func (b *Barrier) Enter(ctx context.Context) (*Passage, error) {
 		return nil, err
 	}
 	req := client.Request{Key: b.key, Mode: client.Enters, Capacity: int64(b.n)}
-	if _, err := s.reenter(ctx, &req, false); err != nil {
+	g, err := s.obtain(ctx, req, false)
+	if err != nil {
 		return nil, err
 	}
-	req.Within = s.within(ctx)
-	h, info, err := s.inner.Acquire(ctx, req)
-	if err != nil {
-		return nil, newWaitError(b.key, ring.Shard(b.key, s.config.shards), *info, err)
-	}
-	return &Passage{newLock(ctx, &grant{hold: h, owner: s, key: b.key, mode: client.Enters, capacity: req.Capacity, entries: 1})}, nil
+	return &Passage{newLock(ctx, g)}, nil
 }
 
 // Passage is one member's way through a [Barrier]: it is inside until Leave, or until its session ends. A Passage that is

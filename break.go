@@ -58,13 +58,8 @@ func (n *Node) Break(ctx context.Context, key string, token uint64, opts ...Brea
 		return invalid("the token", token, "that of a grant")
 	}
 	var o breakOptions
-	for i, opt := range opts {
-		if opt == nil {
-			return invalidOption(i, "a BreakOption")
-		}
-		if err := opt(&o); err != nil {
-			return err
-		}
+	if err := apply(&o, opts, "a BreakOption"); err != nil {
+		return err
 	}
 	s, err := n.anySession(ctx)
 	if err != nil {

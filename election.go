@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/lockmesh/mesh/internal/client"
-	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -77,16 +76,11 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Leadership, err
 	if err != nil {
 		return nil, err
 	}
-	req := client.Request{Key: e.key, Mode: client.Elects, Value: slices.Clone(value)}
-	if _, err := s.reenter(ctx, &req, false); err != nil {
+	g, err := s.obtain(ctx, client.Request{Key: e.key, Mode: client.Elects, Value: slices.Clone(value)}, false)
+	if err != nil {
 		return nil, err
 	}
-	req.Within = s.within(ctx)
-	h, info, err := s.acquire(ctx, req)
-	if err != nil {
-		return nil, newWaitError(e.key, ring.Shard(e.key, s.config.shards), *info, err)
-	}
-	return &Leadership{newLock(ctx, &grant{hold: h, owner: s, key: e.key, mode: client.Elects, entries: 1})}, nil
+	return &Leadership{newLock(ctx, g)}, nil
 }
 
 // Lead campaigns, and calls fn while it leads. Fn's context is derived from ctx, and also ends with the leadership, and when the

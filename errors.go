@@ -238,6 +238,19 @@ func invalidOption(index int, want string) error {
 	return invalid(fmt.Sprintf("option %d", index+1), "nil", want)
 }
 
+// apply applies options, up to the first that is not valid.
+func apply[T any, O ~func(*T) error](to *T, opts []O, what string) error {
+	for i, opt := range opts {
+		if opt == nil {
+			return invalidOption(i, what)
+		}
+		if err := opt(to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // brief shortens a text to 64 bytes for an error message.
 func brief(key string) string {
 	const most = 64

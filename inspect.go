@@ -136,13 +136,8 @@ func (n *Node) Inspect(ctx context.Context, key string, opts ...InspectOption) (
 		return nil, err
 	}
 	o := inspectOptions{most: defaultMost}
-	for i, opt := range opts {
-		if opt == nil {
-			return nil, invalidOption(i, "an InspectOption")
-		}
-		if err := opt(&o); err != nil {
-			return nil, err
-		}
+	if err := apply(&o, opts, "an InspectOption"); err != nil {
+		return nil, err
 	}
 	s, err := n.anySession(ctx)
 	if err != nil {
@@ -203,7 +198,7 @@ func newKeyState(seen node.Sight) KeyState {
 		k.Capacity, k.Taken = 1, int64(seen.Holding)
 	}
 	k.Holding, k.Waiting, k.Using, k.Arrived = seen.Holding, seen.Waiting, seen.Using, seen.Arrived
-	k.Arrivals, k.Failures = seen.Arrivals, seen.Failures
+	k.Users, k.Arrivals, k.Failures = refsOf(seen.Users), seen.Arrivals, seen.Failures
 	for _, p := range seen.Holders {
 		h := KeyHolder{Token: p.Token, Value: slices.Clone(p.Value), Sequence: p.Sequence, Broken: p.Broken}
 		h.Node, h.Guest = names(p)
@@ -217,9 +212,6 @@ func newKeyState(seen node.Sight) KeyState {
 		w.Permits, w.Shared = portion(seen.Kind, p.Weight)
 		w.Operation, w.Version = operationOf(seen.Kind, p)
 		k.Waiters = append(k.Waiters, w)
-	}
-	for _, u := range shard.Users(seen.Users) {
-		k.Users = append(k.Users, Ref{User: u.User, Durable: u.Durable, Token: u.Stamp})
 	}
 	for _, d := range seen.Done {
 		k.Done = append(k.Done, KeyDone{d.Op.String(), d.Version, d.Remains})

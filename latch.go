@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
-	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -48,14 +47,8 @@ func (s *Session) Latch(name string, count int, opts ...LatchOption) *Latch {
 
 func newLatch(name string, n int, opts []LatchOption, session func(context.Context) (*Session, error)) *Latch {
 	l := &Latch{newAssembly(name, n, session), defaultOpen}
-	for i, opt := range opts {
-		switch {
-		case l.err != nil:
-		case opt == nil:
-			l.err = invalidOption(i, "a LatchOption")
-		default:
-			l.err = opt(l)
-		}
+	if l.err == nil {
+		l.err = apply(l, opts, "a LatchOption")
 	}
 	return l
 }
@@ -96,7 +89,7 @@ func (l *Latch) Wait(ctx context.Context) error {
 	}
 	info, err := s.inner.Await(ctx, client.Request{Key: l.key, Mode: client.Waits, Capacity: int64(l.n), Within: s.within(ctx)})
 	if err != nil {
-		return newWaitError(l.key, ring.Shard(l.key, s.config.shards), *info, err)
+		return s.waitError(l.key, info, err)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/node"
-	"github.com/lockmesh/mesh/ring"
 )
 
 // maxSet is how many keys a LockAll may ask for: as many requests are under way at a time.
@@ -88,7 +87,7 @@ func (s *Session) LockAll(ctx context.Context, keys []string, opts ...LockOption
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, s.setError(reqs[0].Key, &client.WaitInfo{Quorum: true}, err)
+		return nil, s.waitError(reqs[0].Key, &client.WaitInfo{Quorum: true}, err)
 	}
 	t := newTaking(s, reqs)
 	if err := t.all(ctx); err != nil {
@@ -122,10 +121,6 @@ func checkSet(keys []string, opts []LockOption) ([]client.Request, error) {
 		}
 	}
 	return reqs, nil
-}
-
-func (s *Session) setError(key string, info *client.WaitInfo, err error) error {
-	return newWaitError(key, ring.Shard(key, s.config.shards), *info, err)
 }
 
 // taking is a LockAll under way (P36).
@@ -199,7 +194,7 @@ func (t *taking) try(ctx context.Context) (first int, err error) {
 				first = missing[i]
 			}
 		case err == nil:
-			err = t.session.setError(reqs[i].Key, a.Info, a.Err)
+			err = t.session.waitError(reqs[i].Key, a.Info, a.Err)
 		}
 	}
 	return first, err
@@ -224,7 +219,7 @@ func (t *taking) queue(ctx context.Context, i int) error {
 	if lost := t.lost(); lost != nil {
 		return lost
 	}
-	return t.session.setError(t.reqs[i].Key, info, err)
+	return t.session.waitError(t.reqs[i].Key, info, err)
 }
 
 // fix makes all locks end together.
@@ -235,7 +230,7 @@ func (t *taking) fix(ctx context.Context) error {
 	}
 	for i, err := range errs {
 		if err != nil {
-			return t.session.setError(t.reqs[i].Key, &client.WaitInfo{Quorum: true}, err)
+			return t.session.waitError(t.reqs[i].Key, &client.WaitInfo{Quorum: true}, err)
 		}
 	}
 	return nil
@@ -244,7 +239,7 @@ func (t *taking) fix(ctx context.Context) error {
 // lost returns why a key that was held is no longer, or nil.
 func (t *taking) lost() error {
 	if i, err := node.FirstOver(t.holds); err != nil {
-		return t.session.setError(t.reqs[i].Key, &client.WaitInfo{Quorum: true}, err)
+		return t.session.waitError(t.reqs[i].Key, &client.WaitInfo{Quorum: true}, err)
 	}
 	return nil
 }
@@ -276,19 +271,18 @@ func (s *LockSet) Lock(key string) *Lock {
 // Err returns nil while all locks of the set are held, by the clock at this call. Afterwards it returns ErrLost if one of them was lost,
 // ErrBroken (an ErrLost, too) if it was broken, else ErrClosed: also if only one of them was unlocked.
 func (s *LockSet) Err() error {
-	err := error(nil)
 	if len(s.of()) == 0 {
-		err = ErrClosed
+		return ErrClosed
 	}
-	for _, l := range s.of() {
-		if e := l.Err(); errors.Is(e, ErrLost) || err == nil {
-			err = e
-			if errors.Is(e, ErrLost) {
-				break
-			}
+	var first error
+	for _, l := range s.locks {
+		err := l.Err()
+		if errors.Is(err, ErrLost) {
+			return err
 		}
+		first = cmp.Or(first, err)
 	}
-	return err
+	return first
 }
 
 // Context returns a context that ends as soon as one lock of the set does. [context.Cause] says why: ErrLost if that lock was lost, ErrBroken

@@ -49,14 +49,8 @@ func once(ctx context.Context, r *Resource, retention time.Duration, fn OpFunc, 
 	if r.err == nil {
 		r.err = Retention(retention)(&r.options)
 	}
-	for i, opt := range opts {
-		switch {
-		case r.err != nil:
-		case opt == nil:
-			r.err = invalidOption(i, "an OnceOption")
-		default:
-			r.err = opt(&r.options)
-		}
+	if r.err == nil {
+		r.err = apply(&r.options, opts, "an OnceOption")
 	}
 	op, err := r.run(ctx, opRun, fn)
 	return err == nil && !op.Skipped(), err

@@ -67,15 +67,10 @@ func (s *Session) reenter(ctx context.Context, req *client.Request, allowed bool
 
 // admits returns nil if req may enter g, else the reason why not.
 func (g *grant) admits(req *client.Request, allowed bool) error {
-	semaphore := req.Mode == client.Permits
-	more := g.mode == client.Shared && req.Mode == client.Exclusive
-	if semaphore {
-		more = req.Weight > g.weight
-	}
+	locks := func(m client.Mode) bool { return m == client.Exclusive || m == client.Shared }
+	more := g.mode == client.Shared && req.Mode == client.Exclusive || req.Weight > g.weight
 	switch {
-	case semaphore != (g.mode == client.Permits), semaphore && req.Capacity != g.capacity, (req.Mode == client.Operates) != (g.mode == client.Operates),
-		(req.Mode == client.Elects) != (g.mode == client.Elects),
-		(req.Mode == client.Enters) != (g.mode == client.Enters), req.Mode == client.Enters && req.Capacity != g.capacity:
+	case req.Mode != g.mode && !(locks(req.Mode) && locks(g.mode)), req.Capacity != g.capacity:
 		return fmt.Errorf("%w: the context holds %q", ErrCapacityMismatch, brief(g.key))
 	case !allowed && more:
 		return fmt.Errorf("%w, and %w: %q", ErrSelfDeadlock, ErrUpgrade, brief(g.key))

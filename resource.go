@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/node"
-	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -74,14 +73,8 @@ func (s *Session) Resource(id string, opts ...ResourceOption) *Resource {
 
 func newResource(id string, opts []ResourceOption, session func(context.Context) (*Session, error)) *Resource {
 	r := &Resource{newKeyed(id, session), resourceOptions{retention: defaultRetention}}
-	for i, opt := range opts {
-		switch {
-		case r.err != nil:
-		case opt == nil:
-			r.err = invalidOption(i, "a ResourceOption")
-		default:
-			r.err = opt(&r.options)
-		}
+	if r.err == nil {
+		r.err = apply(&r.options, opts, "a ResourceOption")
 	}
 	return r
 }
@@ -189,7 +182,7 @@ func (r *Resource) begin(ctx context.Context, op Op) (*Operation, error) {
 	case errors.Is(err, ErrInUse):
 		return nil, s.inUse(ctx, r.key, op, info.Holder)
 	case err != nil:
-		return nil, newWaitError(r.key, ring.Shard(r.key, s.config.shards), *info, err)
+		return nil, s.waitError(r.key, info, err)
 	}
 	o := &Operation{op: op, skipped: skipped, session: s, base: ctx}
 	switch {
@@ -224,11 +217,14 @@ func (s *Session) refs(ctx context.Context, id string) ([]Ref, error) {
 	if err != nil {
 		return nil, err
 	}
-	var refs []Ref
-	for _, u := range shard.Users(all) {
+	return refsOf(all), nil
+}
+
+func refsOf(uses []shard.Ref) (refs []Ref) {
+	for _, u := range shard.Users(uses) {
 		refs = append(refs, Ref{User: u.User, Durable: u.Durable, Token: u.Stamp})
 	}
-	return refs, nil
+	return refs
 }
 
 // Release ends the use of this resource by its user ([User]): all its handles in this session, whose contexts end first,

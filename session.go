@@ -219,24 +219,33 @@ func (s *Session) take(ctx context.Context, req client.Request, opts []LockOptio
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, newWaitError(req.Key, ring.Shard(req.Key, s.config.shards), client.WaitInfo{Quorum: true}, err)
+		return nil, s.waitError(req.Key, &client.WaitInfo{Quorum: true}, err)
 	}
-	g, err := s.reenter(ctx, &req, reentrant)
+	g, err := s.obtain(ctx, req, reentrant)
 	if err != nil {
 		return nil, err
 	}
-	if g == nil {
-		req.Within = s.within(ctx)
-		h, info, err := s.acquire(ctx, req)
-		if err != nil {
-			return nil, newWaitError(req.Key, ring.Shard(req.Key, s.config.shards), *info, err)
-		}
-		g = &grant{
-			hold: h, owner: s, key: req.Key, mode: req.Mode, weight: req.Weight, capacity: req.Capacity,
-			fixed: req.MaxHold > 0, entries: 1,
-		}
-	}
 	return newLock(ctx, g), nil
+}
+
+// obtain enters the grant that ctx holds, if that is allowed, or acquires one.
+func (s *Session) obtain(ctx context.Context, req client.Request, reentrant bool) (*grant, error) {
+	if g, err := s.reenter(ctx, &req, reentrant); err != nil || g != nil {
+		return g, err
+	}
+	req.Within = s.within(ctx)
+	h, info, err := s.acquire(ctx, req)
+	if err != nil {
+		return nil, s.waitError(req.Key, info, err)
+	}
+	return &grant{
+		hold: h, owner: s, key: req.Key, mode: req.Mode, weight: req.Weight, capacity: req.Capacity,
+		fixed: req.MaxHold > 0, entries: 1,
+	}, nil
+}
+
+func (s *Session) waitError(key string, info *client.WaitInfo, err error) error {
+	return newWaitError(key, ring.Shard(key, s.config.shards), *info, err)
 }
 
 // check checks the arguments, adds those of opts to req, and returns whether req may enter
