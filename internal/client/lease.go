@@ -69,13 +69,23 @@ type question struct {
 	after uint64
 }
 
-func newLease(s *shardClient, session *Session, fixed bool) *lease {
+// newLease returns another lease for a session.
+func (s *shardClient) newLease(session *Session, fixed bool) *lease {
 	c := s.client
 	c.lastLease++
-	return &lease{
+	l := &lease{
 		client: c, shard: s, session: session, ttl: min(session.TTL, c.limit), limit: c.limit, fixed: fixed, since: s.revision, opened: neverShown,
 		id: shard.SessionID{Node: c.cfg.Node, Number: c.lastLease}, calls: make(map[uint64]*Call), due: env.Never, renewAt: env.Never,
 	}
+	s.leases = append(s.leases, l)
+	s.byNumber[l.id.Number] = l
+	if l.ofGuest() {
+		session.leases = append(session.leases, l)
+	}
+	if !fixed {
+		s.current[session] = l
+	}
+	return l
 }
 
 // kept reports whether the client has not given the lease up.

@@ -641,7 +641,7 @@ func TestARenewalNamesTheEarliestAbandonedCalls(t *testing.T) {
 func TestAcknowledgements(t *testing.T) {
 	const results = 5000
 	b := newBench(t)
-	l := newLease(b.shard(), b.own, false)
+	l := b.shard().newLease(b.own, false)
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(results) {
 		l.acknowledge(uint64(i + 1))
 		l.acknowledge(uint64(i + 1))

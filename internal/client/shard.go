@@ -84,20 +84,6 @@ func (s *shardClient) leaseFor(c *Call) *lease {
 	return l
 }
 
-// newLease returns another lease for a session.
-func (s *shardClient) newLease(session *Session, fixed bool) *lease {
-	l := newLease(s, session, fixed)
-	s.leases = append(s.leases, l)
-	s.byNumber[l.id.Number] = l
-	if l.ofGuest() {
-		session.leases = append(session.leases, l)
-	}
-	if !fixed {
-		s.current[session] = l
-	}
-	return l
-}
-
 func (s *shardClient) lock(c *Call) {
 	s.client.counters.Locks.Add(1)
 	c.reports = c.Request.Held != 0
