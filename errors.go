@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/ring"
 )
 
 // Errors of Join, for errors.Is. The texts may change.
@@ -138,15 +139,13 @@ type WaitError struct {
 	mode     client.Mode
 }
 
-func newWaitError(key string, shard int, info client.WaitInfo, err error) *WaitError {
+func (s *Session) waitError(key string, info *client.WaitInfo, err error) *WaitError {
 	err = deadlockOf(err)
-	e := &WaitError{
-		Key: key, Shard: shard, Leader: info.Leader, Holder: info.Holder, Token: info.Token,
-		Queued: info.Queued, Ahead: info.Ahead, Quiet: info.Quiet, err: err, mode: info.Mode,
-	}
 	waited := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-	e.noQuorum = waited && !info.Quorum
-	return e
+	return &WaitError{
+		Key: key, Shard: ring.Shard(key, s.config.shards), Leader: info.Leader, Holder: info.Holder, Token: info.Token,
+		Queued: info.Queued, Ahead: info.Ahead, Quiet: info.Quiet, err: err, noQuorum: waited && !info.Quorum, mode: info.Mode,
+	}
 }
 
 // Error implements error.

@@ -369,13 +369,12 @@ func dropped(h *handle) {
 		return
 	}
 	frame, what := h.takenAt(), "a lock was dropped without Unlock, and is held until its session ends"
-	if h.grant.mode == client.Operates {
+	switch h.grant.mode {
+	case client.Operates:
 		what = "an operation on a resource was dropped without End, and runs until its session ends"
-	}
-	if h.grant.mode == client.Elects {
+	case client.Elects:
 		what = "a leadership was dropped without Resign, and lasts until its session ends"
-	}
-	if h.grant.mode == client.Enters {
+	case client.Enters:
 		what = "a passage of a barrier was dropped without Leave, and lasts until its session ends"
 	}
 	h.grant.owner.config.log.Warn(what,

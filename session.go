@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/node"
-	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -242,10 +241,6 @@ func (s *Session) obtain(ctx context.Context, req client.Request, reentrant bool
 		hold: h, owner: s, key: req.Key, mode: req.Mode, weight: req.Weight, capacity: req.Capacity,
 		fixed: req.MaxHold > 0, entries: 1,
 	}, nil
-}
-
-func (s *Session) waitError(key string, info *client.WaitInfo, err error) error {
-	return newWaitError(key, ring.Shard(key, s.config.shards), *info, err)
 }
 
 // check checks the arguments, adds those of opts to req, and returns whether req may enter
