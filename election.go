@@ -112,11 +112,7 @@ func (l *Leadership) lead(ctx context.Context, fn func(context.Context, *Leaders
 		cancel(nil)
 		resignErr := l.Resign(ctx)
 		lost = errors.Is(resignErr, ErrLost)
-		if err == nil {
-			err = resignErr
-		} else if resignErr != nil && !errors.Is(err, resignErr) {
-			err = errors.Join(err, resignErr)
-		}
+		err = joined(err, resignErr)
 	}()
 	return false, fn(run, l)
 }

@@ -250,6 +250,17 @@ func apply[T any, O ~func(*T) error](to *T, opts []O, what string) error {
 	return nil
 }
 
+// joined returns a function's error, joined with that of the end of its lock, unless the one is the other.
+func joined(err, end error) error {
+	switch {
+	case err == nil:
+		return end
+	case end == nil || errors.Is(err, end):
+		return err
+	}
+	return errors.Join(err, end)
+}
+
 // brief shortens a text to 64 bytes for an error message.
 func brief(key string) string {
 	const most = 64

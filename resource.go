@@ -133,14 +133,7 @@ func (r *Resource) run(ctx context.Context, op Op, fn OpFunc) (o *Operation, err
 		if failure != nil {
 			_ = o.Use().Release(ctx) // fn had ended it with success, and failed then
 		}
-		switch failure = cmp.Or(failure, o.failure); {
-		case failure == nil:
-			err = endErr
-		case endErr == nil || errors.Is(failure, endErr):
-			err = failure
-		default:
-			err = errors.Join(failure, endErr)
-		}
+		err = joined(cmp.Or(failure, o.failure), endErr)
 	}()
 	failure = fn(o.lock.WithContext(ctx), o)
 	return o, nil

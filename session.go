@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -173,13 +172,7 @@ func do(ctx context.Context, lock locking, key string, fn func(context.Context, 
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if unlockErr := l.Unlock(ctx); err == nil {
-			err = unlockErr
-		} else if unlockErr != nil && !errors.Is(err, unlockErr) {
-			err = errors.Join(err, unlockErr)
-		}
-	}()
+	defer func() { err = joined(err, l.Unlock(ctx)) }()
 	return fn(l.WithContext(ctx), l)
 }
 
