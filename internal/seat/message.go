@@ -98,7 +98,10 @@ type (
 		Prev   core.Stamp
 		Table  packed
 	}
-	written core.Read
+	written struct {
+		Ballot core.Ballot
+		Prev   core.Stamp
+	}
 
 	confirm struct {
 		Promised core.Ballot // zero: none, but the sender has a seat in a generation that is over
@@ -112,7 +115,10 @@ type (
 	}
 
 	// fence asks for a Cut, and fenced says that it was made.
-	fence  Cut
+	fence struct {
+		Shard      int
+		Generation core.Generation
+	}
 	fenced struct {
 		Shard      int
 		Generation core.Generation
