@@ -32,8 +32,7 @@ func (r *Replica) Inspect(now time.Duration, q Inspect) error {
 	if !r.leading.serving {
 		return ErrNotServing
 	}
-	w := &r.leading.reads.waiting
-	w.inspects = append(w.inspects, q)
+	r.leading.reads.inspect(q)
 	r.dirty = true
 	return nil
 }
@@ -42,8 +41,7 @@ func (r *Replica) Inspect(now time.Duration, q Inspect) error {
 func (r *Replica) inspected(all []Inspect, out *Output) {
 	for i, q := range all {
 		if i == maxInspects {
-			w := &r.leading.reads.waiting
-			w.inspects = append(all[i:], w.inspects...)
+			r.leading.reads.waiting.inspects = append(all[i:], r.leading.reads.waiting.inspects...)
 			r.dirty = true
 			return
 		}

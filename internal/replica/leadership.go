@@ -175,8 +175,7 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 		_ = r.Submit(r.now, a.Command, a.Raw) // it serves
 	}
 	q.Abandoned = nil
-	w := &g.reads.waiting
-	w.renewals = append(w.renewals, q)
+	g.reads.renewal(q)
 	r.recall(q.Session) // beside the round: where links are slow, one after the other costs a short lease
 	r.dirty = true
 	return nil
@@ -209,8 +208,7 @@ func (r *Replica) Query(now time.Duration, q Query) error {
 	if !r.leading.serving {
 		return ErrNotServing
 	}
-	w := &r.leading.reads.waiting
-	w.queries = append(w.queries, q)
+	r.leading.reads.query(q)
 	r.dirty = true
 	return nil
 }
@@ -470,8 +468,7 @@ func (r *Replica) walk() {
 // review logs the silences that are due, and asks a majority about the leases that ran out.
 func (r *Replica) review() {
 	silent, over := r.leading.leases.review(r.now, r.cfg.Points.Taken(point.EarlySilence))
-	w := &r.leading.reads.waiting
-	w.expiries = append(w.expiries, over...)
+	r.leading.reads.expiry(over...)
 	r.logSilence(silent)
 }
 

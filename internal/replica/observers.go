@@ -129,8 +129,7 @@ func (r *Replica) Observe(now time.Duration, q Observe) error {
 	if !r.leading.serving {
 		return ErrNotServing
 	}
-	w := &r.leading.reads.waiting
-	w.observes = append(w.observes, q)
+	r.leading.reads.observe(q)
 	r.dirty = true
 	return nil
 }

@@ -98,9 +98,9 @@ func TestReadsConfirmWhatCameBefore(t *testing.T) {
 	if _, begun := rs.begin(0, term, 0); begun {
 		t.Error("a round begins for nothing")
 	}
-	rs.waiting.renewals = []Renewal{{Ref: 1}}
+	rs.renewal(Renewal{Ref: 1})
 	first, _ := rs.begin(0, term, 0)
-	rs.waiting.expiries = []shard.SessionID{{Node: 9}}
+	rs.expiry(shard.SessionID{Node: 9})
 	second, _ := rs.begin(time.Millisecond, term, 0)
 	if got := rs.end(first, term+1); got.renewals != nil {
 		t.Errorf("a round of another term confirms %+v", got)
@@ -117,7 +117,7 @@ func TestReadsConfirmWhatCameBefore(t *testing.T) {
 	}
 	rs.sign = true
 	third, begun := rs.begin(0, term, 0)
-	rs.waiting.renewals = []Renewal{{Ref: 2}}
+	rs.renewal(Renewal{Ref: 2})
 	rs.giveUp(ElectionTimeout)
 	if got := rs.end(third, term); !begun || got.renewals != nil {
 		t.Errorf("a round that asks for signs: %v, and it confirms %+v", begun, got)
@@ -129,7 +129,7 @@ func TestReadsTellWhetherTheLeaderIsLate(t *testing.T) {
 	const at, term = time.Hour, 7
 	rs := newReads()
 	begin := func(now time.Duration) []byte {
-		rs.waiting.renewals = []Renewal{{}}
+		rs.renewal(Renewal{})
 		ctx, _ := rs.begin(now, term, 0)
 		return ctx
 	}

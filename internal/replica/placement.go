@@ -303,7 +303,7 @@ func (r *Replica) Changing() bool {
 // place moves the shard one safe step towards the target, as package placement decides.
 func (r *Replica) place() {
 	pl := &r.leading.placing
-	if r.target.Moving && !r.Sure() && len(r.leading.reads.rounds) == 0 {
+	if r.target.Moving && !r.Sure() && !r.leading.reads.underWay() {
 		r.leading.reads.sign = true
 	}
 	if len(r.target.Nodes) == 0 || r.Joint() || r.leading.bequest.heir != 0 || !pl.look(r.now) || r.outdated() {

@@ -11,11 +11,11 @@ import (
 // leads: renewals of sessions, queries, and the end of leases that ran out (P2). All that came since one
 // round began share the next.
 type reads struct {
-	waiting round             // what the next one is to confirm
-	sign    bool              // the next round asks the others for a sign of life
-	rounds  map[uint64]*round // under way
-	last    uint64            // the number of the last round
-	vain    time.Duration     // when the first round began since one was confirmed; zero: none did
+	waiting round // for the next round
+	sign    bool  // the next round asks the others for a sign of life
+	rounds  map[uint64]*round
+	last    uint64        // the number of the last round
+	vain    time.Duration // when the first round began since one was confirmed; zero: none did
 }
 
 // lateAfter is for how long a leader tries in vain to be confirmed in time before it hands over.
@@ -34,6 +34,26 @@ type round struct {
 
 func newReads() reads { return reads{rounds: make(map[uint64]*round)} }
 
+// underWay reports whether a round is under way.
+func (rs *reads) underWay() bool { return len(rs.rounds) > 0 }
+
+// renewal has q answered after the next round.
+func (rs *reads) renewal(q Renewal) { rs.waiting.renewals = append(rs.waiting.renewals, q) }
+
+// query has q answered after the next round.
+func (rs *reads) query(q Query) { rs.waiting.queries = append(rs.waiting.queries, q) }
+
+// observe has q answered after the next round.
+func (rs *reads) observe(q Observe) { rs.waiting.observes = append(rs.waiting.observes, q) }
+
+// inspect has q answered after the next round.
+func (rs *reads) inspect(q Inspect) { rs.waiting.inspects = append(rs.waiting.inspects, q) }
+
+// expiry has the end of these leases decided after the next round.
+func (rs *reads) expiry(ids ...shard.SessionID) {
+	rs.waiting.expiries = append(rs.waiting.expiries, ids...)
+}
+
 // begin begins a round for what came since the last one began, if anything did. It returns the
 // context for raft.
 func (rs *reads) begin(now time.Duration, term uint64, targets int) (ctx []byte, begun bool) {
@@ -44,9 +64,7 @@ func (rs *reads) begin(now time.Duration, term uint64, targets int) (ctx []byte,
 	if rs.last++; rs.vain == 0 {
 		rs.vain = now
 	}
-	rd := *w
-	rd.begun, rd.targets = now, targets
-	rs.rounds[rs.last] = &rd
+	rs.rounds[rs.last] = &round{now, targets, w.renewals, w.queries, w.observes, w.expiries, w.inspects}
 	*w, rs.sign = round{}, false
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, term), rs.last), true
 }
