@@ -199,10 +199,10 @@ func (h *Hold) beginRelease(now time.Duration, failed bool) (*client.Call, error
 	return h.releasing, nil
 }
 
-// await waits, as a later caller of Release, for the result of the first.
+// await waits, as a later caller of Release, for the result of the first. The mutex is free meanwhile: a simulation may end the caller as it
+// waits.
 func (h *Hold) await(ctx context.Context, limit time.Duration) error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if !h.confirmed && !h.unconfirmed {
 		p := h.node.env.NewParker()
 		h.waiting = append(h.waiting, p)
@@ -211,6 +211,7 @@ func (h *Hold) await(ctx context.Context, limit time.Duration) error {
 		h.mu.Lock()
 		h.waiting = slices.DeleteFunc(h.waiting, func(o env.Parker) bool { return o == p })
 	}
+	defer h.mu.Unlock()
 	if h.confirmed {
 		return h.result
 	}
