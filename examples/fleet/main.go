@@ -19,8 +19,9 @@
 // the mesh recovered so slowly that there were fewer than six kills in 30 seconds.
 //
 // If a killed process holds the lock or waits for it, the others wait until its lease of
-// two seconds ends: no node can know that it is dead and has stopped writing. Most of the
-// longest time without a grant is such a wait.
+// two seconds ends: no node can know that it is dead and has stopped writing. While one process
+// is killed at a time, most of the longest time without a grant is such a wait. The longest time
+// that the program prints at the end is one of the quiet times.
 //
 //	go run ./examples/fleet -measure
 //
@@ -34,7 +35,7 @@
 // replaced. Each row has a new mesh, with clients that hold 50 locks with leases of ten seconds, wait in queues, and lock free
 // keys of every shard. For each row the program prints what the holders kept, whether the queues kept their order, and how long free keys
 // could not be locked. The exit status is 1 if a row fails: see row.go for the rows, and verdict.go for what is asked of them. All of them take
-// about six minutes, and need a machine that is not busy, since most of what is asked is a time; -row TEXT plays some.
+// about six minutes, and need a machine that is not busy, since most of what is asked is a time; -rows -row TEXT plays some.
 package main
 
 import (
