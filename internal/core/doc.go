@@ -72,8 +72,8 @@
 //
 // Roll calls of two lists need not meet in a common acceptor. So ballots alone do not say which of two
 // generations is the later: a node that was left out may remember the higher ballot. [Call.Recovered]
-// goes by who lives, and [Acceptor.Learn] takes over another generation only if the node promised it,
-// or a majority confirms it.
+// goes by who lives, and a node takes over another generation only if it promised that, or has no seat in the
+// one that it knows ([Acceptor.Learn]), or a majority confirms it ([Acceptor.Release]).
 //
 // When do the answers show all that can have been decided? Certainly if those bound that forgot are fewer than a majority of the
 // bound: two of four, but not three of five. Each later version needs one that remembers, which shows what it accepted, and is
@@ -170,7 +170,7 @@
 //
 // # What the model found
 //
-// TestModel explores small worlds whole, TestWalks larger ones at random: two to six entries, with
+// TestModel explores small worlds whole, TestWalks larger ones at random: two to seven entries, with
 // restarts, lost answers, old reports, several roll calls, proofs of death, true and false, and one or two changes of
 // the list, which the operator may take back. A shard's raft is taken to be right; TestVotersChangeAtOneMoment asks raft.
 // A node may be given the next list while it runs, and while a change may be taken back the one before.
