@@ -75,13 +75,17 @@ func (w *World) HealCore(hosts ...string) {
 // not all, is cut off from all other hosts out of the core.
 //
 // If there is no such core at the moment, or none without some host, since a change of voters or a roll call is on its way
-// for example, nothing happens, and the result is nil.
+// for example, nothing happens, and the result is nil. It stays nil for ever where no host can be spared, as where two
+// hosts are the whole mesh, and once the run has failed.
 //
 //	core := w.HealSomeCore()
-//	for ; core == nil; core = w.HealSomeCore() {
-//		_ = w.Run(100 * time.Millisecond)
+//	for i := 0; core == nil && i < 20; i++ {
+//		if err := w.Run(100 * time.Millisecond); err != nil {
+//			return err
+//		}
+//		core = w.HealSomeCore()
 //	}
-//	// From now on your service must work on every host of core.
+//	// From now on your service must work on every host of core; if that is nil, call HealAll instead.
 func (w *World) HealSomeCore(spare ...string) (core []string) {
 	outside := w.Hosts()
 	if len(spare) > 0 {

@@ -40,7 +40,7 @@ func (f Frame) Messages() []string {
 
 // Says reports whether one of the frame's messages begins with what, passed on or not:
 //
-//	f.Says("unlocked")           // any answer to an unlock
+//	f.Says("unlocked")           // the answer to an unlock, unless that is refused
 //	f.Says("granted orders/42 ") // a grant of that key
 func (f Frame) Says(what string) bool {
 	for _, m := range f.Messages() {
