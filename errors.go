@@ -193,6 +193,7 @@ func (e *WaitError) occupied() string {
 		return "not all members have come to the barrier"
 	case e.Holder == "":
 		return ""
+	case errors.Is(e.err, ErrCapacityMismatch): // and not as what the call took the key for
 	case errors.Is(e.err, ErrInUse):
 		does = "used"
 	case e.mode == client.Operates:

@@ -386,6 +386,11 @@ func TestWaitError(t *testing.T) {
 			text: `mesh: key "a" (shard 11): context canceled; the round before is not over: one inside is of n3, with token 17; 0 ahead in the queue`,
 		},
 		{
+			name: "the key is no election",
+			ctx:  context.Background(), fail: fault.ErrCapacity, info: client.WaitInfo{Holder: "n3", Token: 17, Quorum: true, Mode: client.Elects},
+			text: `mesh: key "a" (shard 11): the key is in use with another kind or capacity; held by n3 with token 17`,
+		},
+		{
 			name: "a try is refused",
 			ctx:  context.Background(), fail: fault.ErrLocked,
 			info: client.WaitInfo{Holder: "n3", Token: 17, Quorum: true},

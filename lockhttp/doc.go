@@ -38,8 +38,8 @@
 // # Requests
 //
 // A request is named by its node_id, its resource_id and its type; or, in place of the type, by a request_id of 1 to 125 bytes, if a
-// guest wants the same thing twice at a time. The same request_id with another type for the same resource_id is a mismatch. A request that
-// is sent again while it waits or runs is not made again: it is answered
+// guest wants the same thing twice at a time; the type must be given all the same. The same request_id with another type for the same
+// resource_id is a mismatch. A request that is sent again while it waits or runs is not made again: it is answered
 // with what has become of it by now, and with the same token. Once it has ended, one with a request_id is still answered so; one named
 // by its type is made anew. So a POST /lock whose answer got lost can be repeated, and so can
 // a POST /unlock. What has ended is known until the guest's lease ends; but of the requests named by their type only the
@@ -58,6 +58,9 @@
 //	PUT    /locks/{key}  POST /lock of the type "lock", or another one: ?node_id= &type= &n= &capacity= &try= &wait_ms=
 //	GET    /locks/{key}  GET /lock of it
 //	DELETE /locks/{key}  POST /unlock of it: ?node_id= &type= &token=
+//
+// A path that has "//" in it, or "." or ".." alone between slashes or at its end, is redirected to a shorter one, which names another key:
+// for such a key use /lock and /unlock, which have it in resource_id.
 //
 // The types are "lock", "rlock", "semaphore" (with n of capacity permits), and the operations "pull", "update" and "delete" on a resource,
 // whose meaning is that of mesh.Resource. Everything that is asked about a semaphore must name n and capacity, a GET or an unlock as well.

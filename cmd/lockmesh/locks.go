@@ -321,8 +321,11 @@ func printKey(w io.Writer, k *mesh.KeyState) {
 	if k.Quiet > 0 {
 		fmt.Fprintf(w, "the shard grants nothing for another %v; holders may not have reported yet\n", k.Quiet.Round(time.Millisecond))
 	}
-	if k.Kind == mesh.KindSemaphore || k.Kind == mesh.KindBarrier || k.Kind == mesh.KindLatch {
+	switch {
+	case k.Kind == mesh.KindSemaphore || k.Kind == mesh.KindBarrier:
 		fmt.Fprintf(w, "%d of %d taken\n", k.Taken, k.Capacity)
+	case k.Kind == mesh.KindLatch && len(k.Done) == 0: // it is not open
+		fmt.Fprintf(w, "%d of %d have arrived\n", k.Arrived, k.Capacity)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	what := func(shared bool, permits int64, operation, version string) string {

@@ -98,6 +98,8 @@ func TestLocksAndRefs(t *testing.T) {
 	if out := soon(t, exitOK, "open", "locks", "show", "schema", a); !strings.Contains(out, "for another") || strings.Contains(out, "run") {
 		t.Errorf("show prints\n%s", out)
 	}
+	check(n.Latch("half", 2).Arrive(ctx, "a"))
+	soon(t, exitOK, "1 of 2 have arrived", "locks", "show", "half", a)
 
 	for _, args := range [][]string{
 		{"locks"}, {"locks", "x"}, {"locks", "show"}, {"locks", "show", "", a}, {"locks", "break", "k", a}, {"locks", "break", "k", "x", a}, {"locks", "break", "k", "0", a},

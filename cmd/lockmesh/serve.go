@@ -25,7 +25,8 @@ answers GET /livez and GET /readyz. At SIGTERM or SIGINT the node leaves the mes
   lockmesh serve -seeds 10.0.0.1,10.0.0.2,10.0.0.3 -listen 10.0.0.1:7380
 
 The HTTP port has no access control: make it reachable for the fleet alone.
-The exit status is 0 after such a signal, 1 if the node did not leave in time or ended by itself, and 2 if it could not start.
+The exit status is 0 after such a signal, 1 if the node left something behind (see mesh.Node.Leave), as the second node of a core
+of three does if it leaves while the first is away, or if it ended by itself, and 2 if it could not start.
 
 flags:
 `
@@ -53,8 +54,8 @@ func runServe(ctx context.Context, args []string, c console) int {
 	set.StringVar(&f.ca, "ca", "", "with TLS between nodes: the `file` with the authorities that vouch for nodes, in PEM")
 	set.StringVar(&f.cert, "cert", "", "with TLS between nodes: the `file` with the node's certificate, in PEM")
 	set.StringVar(&f.key, "key", "", "with TLS between nodes: the `file` with its key, in PEM")
-	set.DurationVar(&f.lease, "lease", 0, "how `long` the leases of guests last; zero: as long as those of the node")
-	set.DurationVar(&f.leave, "leave", 20*time.Second, "how `long` the node may take to leave; it waits for its locks to be unlocked")
+	set.DurationVar(&f.lease, "lease", 0, "how `long` the leases of guests last, at most the mesh's MaxTTL (see mesh.WithMaxTTL); zero: as long as those of the node")
+	set.DurationVar(&f.leave, "leave", 20*time.Second, "how `long` a node that leaves waits for its locks to be unlocked; then it may take another 20s to hand over to other nodes")
 	set.BoolVar(&f.verbose, "v", false, "also print what is merely informative in the log of the node; warnings and errors are always printed")
 	wrong := func(err error) int {
 		fmt.Fprintln(c.err, "lockmesh serve:", err)
