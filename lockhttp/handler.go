@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/mesh"
@@ -43,20 +45,31 @@ func Handler(n *mesh.Node, o Options) http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			answer, err := serve(r)
-			status := http.StatusOK
-			if err != nil {
-				answer, status = err, err.Status
-				if status == http.StatusServiceUnavailable {
-					w.Header().Set("Retry-After", "1")
-				}
-			}
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Cache-Control", "no-store")
-			w.WriteHeader(status)
-			_ = json.NewEncoder(w).Encode(answer) // the caller may have gone
+			write(w, answer, err)
 		})
 	}
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := r.URL.EscapedPath(); strings.HasPrefix(p, "/locks/") && path.Clean(p) != strings.TrimSuffix(p, "/") {
+			write(w, nil, invalid("the path would be redirected to %q, which names another key: write / as %%2F and . as %%2E, or use /lock and /unlock", path.Clean(p)))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// write writes what a guest is answered.
+func write(w http.ResponseWriter, answer any, err *Error) {
+	status := http.StatusOK
+	if err != nil {
+		answer, status = err, err.Status
+		if status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // the caller may have gone
 }
 
 type handler struct {

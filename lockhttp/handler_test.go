@@ -183,6 +183,9 @@ func TestLocks(t *testing.T) {
 	f.expect(0, "DELETE", "/locks/a/b?node_id=ann&type=rlock", nil, "200 done")
 	f.expect(0, "DELETE", "/locks/a/b?node_id=bob&type=rlock", nil, "200 done")
 	f.expect(0, "GET", "/locks/a/b?node_id=cid&wait_ms=1000", nil, "200 running")
+	f.expect(0, "PUT", "/locks/u%2F%2Fv%2F%2E?node_id=ann", nil, "200 running")
+	f.expect(0, "GET", "/lock?node_id=ann&type=lock&resource_id=u//v/.", nil, "200 running")
+	f.expect(0, "DELETE", "/locks/u%2F%2Fv%2F%2E?node_id=ann", nil, "200 done")
 	f.expect(0, "PUT", "/locks/s?node_id=ann&type=semaphore&n=2&capacity=3", nil, "200 running")
 	f.expect(0, "PUT", "/locks/s?node_id=bob&type=semaphore&n=2&capacity=3", nil, "200 waiting")
 	f.expect(0, "PUT", "/locks/s?node_id=cid&type=semaphore&n=1&capacity=4", nil, "409 mismatch")
@@ -414,6 +417,11 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/renew", `{"node_id":"ann","locks":[{"type":"lock","resource_id":"k","token":18446744073709551615}]}`, "400 invalid"},
 		{"POST", "/renew", `{"node_id":"ann","locks":[{"type":"lock","resource_id":"k","token":9006099743113215}]}`, "400 invalid"},
 		{"PUT", "/locks/", nil, "400 invalid"},
+		{"PUT", "/locks//?node_id=ann", nil, "400 invalid"},
+		{"PUT", "/locks/a//b?node_id=ann", nil, "400 invalid"},
+		{"PUT", "/locks/a/b//?node_id=ann", nil, "400 invalid"},
+		{"PUT", "/locks/a/../b?node_id=ann", nil, "400 invalid"},
+		{"PUT", "/locks/a/.?node_id=ann", nil, "400 invalid"},
 		{"PUT", "/locks/k?resource_id=l&node_id=ann", nil, "400 invalid"},
 		{"GET", "/elsewhere", nil, "404 "},
 		{"PATCH", "/lock", nil, "405 "},
