@@ -50,15 +50,15 @@ type post struct {
 // highest is the longest MaxTTL that an operator sets.
 const highest = 2 * ttl
 
-// newOperator draws how much it does: it changes the list in a third of the worlds, and MaxTTL in a quarter; it declares nodes dead in
-// another quarter, and starts the fleet anew in a ninth.
+// newOperator draws how much it does: it changes the list in a third of the worlds, and MaxTTL in a quarter; it declares nodes dead in a
+// ninth, and starts the fleet anew in a few.
 func newOperator(w *simulate.World, d *Drill) *operator {
 	o := &operator{
 		drill: d,
 		lists: int(max(w.Pick("list-changes", 0, 8)-5, 0)),
 		ttls:  int(max(w.Pick("ttl-changes", 0, 8)-6, 0)),
-		dead:  int(max(w.Pick("declarations", 0, 8)-6, 0)),
-		colds: int(max(w.Pick("cold-starts", 0, 8)-7, 0)),
+		dead:  int(max(w.Pick("declarations", 0, 17)-15, 0)),
+		colds: int(max(w.Pick("cold-starts", 0, 17)-16, 0)),
 		pause: time.Duration(w.Pick("operator-pause-ms", 100, 8000)) * time.Millisecond,
 		list:  d.seeds,
 		seeds: make(map[string][]string),

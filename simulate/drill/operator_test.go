@@ -44,7 +44,7 @@ func TestWhoIsGivenUpIsNotAsked(t *testing.T) {
 func TestTheOperatorIsHeard(t *testing.T) {
 	for name, want := range map[string]int{"declarations": 2, "cold-starts": 1} {
 		set := map[string]int64{"hosts": 4, "founders": 4, "list-changes": 0, "ttl-changes": 0, "operator-pause-ms": 5000, "storm-s": 20, "declarations": 0, "cold-starts": 0}
-		set[name] = 8
+		set[name] = 17
 		w := simulate.New(simulate.Options{Seed: 1, Set: set, Timeline: true})
 		defer w.Close()
 		if err := Play(w); err != nil {
