@@ -53,17 +53,32 @@ func TestThousandsCome(t *testing.T) {
 	}
 }
 
-// Visitors come to most nodes, and are told what holds. (Each drill has few of them, or none.) -short plays two of the worlds:
-// it is for the race detector, under which each takes many seconds, and a world is one goroutine.
-func TestVisitors(t *testing.T) {
-	set := map[string]int64{"guests": 2, "guest-keys": 2, "guest-patience-ms": 2500, "storm-s": 20}
+// Keepers' uses outlive their sessions, in a few worlds in which guests do nothing else.
+func TestKeepers(t *testing.T) {
+	set := only(map[string]int64{"guests": 2, "guest-keys": 2, "guest-patience-ms": 2500, "storm-s": 20, "founders": 4}, "guest-keep")
+	for seed := uint64(1); seed <= 6; seed++ {
+		if o := simulate.Play(simulate.Options{Seed: seed, Profile: simulate.LAN, Set: set}, drill.Play); o.Err != nil {
+			t.Errorf("%v", o.Err)
+		}
+	}
+}
+
+// only adds to parameters that guests do one thing, and nothing else.
+func only(set map[string]int64, deed string) map[string]int64 {
 	w := simulate.Play(simulate.Options{Seed: 1}, func(w *simulate.World) error { drill.New(w); return nil })
 	for _, p := range w.Parameters {
 		if strings.HasPrefix(p.Name, "guest-") && set[p.Name] == 0 {
 			set[p.Name] = p.Least
 		}
 	}
-	set["guest-visit"] = 9
+	set[deed] = 9
+	return set
+}
+
+// Visitors come to most nodes, and are told what holds. (Each drill has few of them, or none.) -short plays two of the worlds:
+// it is for the race detector, under which each takes many seconds, and a world is one goroutine.
+func TestVisitors(t *testing.T) {
+	set := only(map[string]int64{"guests": 2, "guest-keys": 2, "guest-patience-ms": 2500, "storm-s": 20}, "guest-visit")
 	last := uint64(20)
 	if testing.Short() {
 		last = 14
