@@ -196,7 +196,8 @@ func (r *Resource) check(ctx context.Context) (*Session, error) {
 }
 
 // Refs returns who uses the resource, in the order of their last pulls: each user once. It takes nothing. A key that is in use as something
-// else has no users. If the resource's replicas do not answer, Refs returns ErrNoQuorum after 2 s, or ctx.Err() if ctx ends first.
+// else has no users. While the key's shard is quiet ([WithMaxTTL]), users that it has not heard of yet are missing: [KeyState].Quiet says
+// whether it is. If the resource's replicas do not answer, Refs returns ErrNoQuorum after 2 s, or ctx.Err() if ctx ends first.
 func (r *Resource) Refs(ctx context.Context) ([]Ref, error) {
 	s, err := r.check(ctx)
 	if err != nil {

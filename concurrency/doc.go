@@ -69,7 +69,7 @@
 //   - [Election.Campaign] never returns nil to a session that has expired while it waited. In etcd it may.
 //   - If the session leads already, and Campaign cannot proclaim the value, it goes on leading. In etcd it resigns then.
 //   - [Election.Resign] says if the leadership was lost: ErrElectionNotLeader. In etcd it returns nil then.
-//   - [Election.Key] ends with the fencing token, not with the lease's number. It is "" until the session leads, and once it does
+//   - [Election.Key] ends with the fencing token, not with the lease's number. It is "" until the election leads, and once it does
 //     not lead any more; see [Election.Key] for what it is after [ResumeElection].
 //   - [ResumeElection] goes on with a leadership of the same session only. A process that starts again campaigns anew.
 //   - [Election.Observe] ends with its context or the node, and with nothing else. It does not end if the mesh cannot be reached: while

@@ -10,14 +10,17 @@ import (
 
 // Errors of an Election. They are returned as they are, not wrapped. The texts may change.
 var (
-	// ErrElectionNotLeader: the session does not lead, or not any more. If its leadership was lost, another session may lead by now.
+	// ErrElectionNotLeader: the session does not lead, or not any more, or not by this [Election]. If its leadership was lost, another session may
+	// lead by now.
 	ErrElectionNotLeader = errors.New("concurrency: the session is not the leader")
 	// ErrElectionNoLeader: nobody leads.
 	ErrElectionNoLeader = errors.New("concurrency: there is no leader")
 )
 
-// Election chooses one of the sessions that campaign for a name. The elections of one name and one session lead together. A zero or
-// nil Election behaves like one of a session that has ended.
+// Election chooses one of the sessions that campaign for a name. The elections of one name and one session lead together: while the session
+// leads, Campaign of another one joins in its leadership, and Resign of one that leads ends it for all. An election itself leads once its own
+// Campaign has succeeded, or by [ResumeElection]; else its Proclaim returns ErrElectionNotLeader, even while its session leads. A zero or nil
+// Election behaves like one of a session that has ended.
 type Election struct {
 	session *Session
 	name    string
@@ -120,8 +123,7 @@ func (e *Election) Campaign(ctx context.Context, val string) error {
 }
 
 // Proclaim gives the leader another value, at most 4096 bytes. It returns nil if others see this value, or a later one of the session;
-// ErrElectionNotLeader if the session does not lead; ctx.Err() if ctx ends first, and then the value may be seen; or
-// mesh.ErrInvalidOption.
+// ErrElectionNotLeader if e does not lead; ctx.Err() if ctx ends first, and then the value may be seen; or mesh.ErrInvalidOption.
 func (e *Election) Proclaim(ctx context.Context, val string) error {
 	switch err := e.check(ctx); {
 	case err == ErrSessionExpired:
@@ -260,7 +262,7 @@ func (e *Election) response(l mesh.LeaderState) *GetResponse {
 	return &GetResponse{Header: &ResponseHeader{Revision: kv.ModRevision}, Kvs: []*KeyValue{kv}, Count: 1}
 }
 
-// Key returns the leader's key while the session leads, which is the election's name, a slash, and the fencing token as a hexadecimal
+// Key returns the leader's key while e leads, which is the election's name, a slash, and the fencing token as a hexadecimal
 // number; else "". After [ResumeElection] in a session that did not lead with it, it is the key that was given, until Resign or Campaign.
 func (e *Election) Key() string {
 	if e == nil || e.session.isZero() {

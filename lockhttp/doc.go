@@ -54,7 +54,7 @@
 //	                 The answer says what has become of each, as GET /lock does. If the shard and the server have both lost what they knew, a
 //	                 guest gets its locks back in this way. Answer: Renewal
 //	POST   /release  ends the use of a resource that its user has. Body: node_id, resource_id, user
-//	GET    /refs     the users of a resource: ?resource_id=. Answer: Refs
+//	GET    /refs     the users of a resource; some may be missing while its shard is quiet: ?resource_id=. Answer: Refs
 //	PUT    /locks/{key}  POST /lock of the type "lock", or another one: ?node_id= &type= &n= &capacity= &try= &wait_ms=
 //	GET    /locks/{key}  GET /lock of it
 //	DELETE /locks/{key}  POST /unlock of it: ?node_id= &type= &token=

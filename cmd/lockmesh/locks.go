@@ -318,9 +318,7 @@ func printKey(w io.Writer, k *mesh.KeyState) {
 		leader = "an unknown node"
 	}
 	fmt.Fprintf(w, "%s: %v, in shard %d, led by %s\n", shown(k.Key), k.Kind, k.Shard, leader)
-	if k.Quiet > 0 {
-		fmt.Fprintf(w, "the shard grants nothing for another %v; holders may not have reported yet\n", k.Quiet.Round(time.Millisecond))
-	}
+	printQuiet(w, k)
 	switch {
 	case k.Kind == mesh.KindSemaphore || k.Kind == mesh.KindBarrier:
 		fmt.Fprintf(w, "%d of %d taken\n", k.Taken, k.Capacity)
@@ -364,26 +362,40 @@ func printKey(w io.Writer, k *mesh.KeyState) {
 	for _, l := range []struct {
 		all, told int
 		what      string
-	}{{k.Holding, len(k.Holders), "hold it"}, {k.Waiting, len(k.Waiters), "wait"}, {k.Using, len(k.Users), "use it"}, {k.Arrived, len(k.Arrivals), "have arrived"}} {
+	}{{k.Holding, len(k.Holders), "hold it"}, {k.Waiting, len(k.Waiters), "wait"}, {k.Arrived, len(k.Arrivals), "have arrived"}} {
 		if l.all > l.told {
 			fmt.Fprintf(w, "%d more %s\n", l.all-l.told, l.what)
 		}
+	}
+	printUses(w, k)
+}
+
+// printQuiet says whether holders and users may be missing.
+func printQuiet(w io.Writer, k *mesh.KeyState) {
+	if k.Quiet > 0 {
+		fmt.Fprintf(w, "the shard grants nothing for another %v; holders and users may not have reported yet\n", k.Quiet.Round(time.Millisecond))
+	}
+}
+
+// printUses says how many uses there are, if that is more than the users that are told.
+func printUses(w io.Writer, k *mesh.KeyState) {
+	if k.Using > len(k.Users) {
+		fmt.Fprintf(w, "%d uses in all: a user has one through each session, and at most -most of them are told here\n", k.Using)
 	}
 }
 
 // printUsers prints who uses a resource.
 func printUsers(w io.Writer, k *mesh.KeyState) {
+	printQuiet(w, k)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, u := range k.Users {
 		fmt.Fprintf(t, "%s\t%s\n", u.User, durable(u))
 	}
 	t.Flush()
-	switch {
-	case k.Using == 0:
+	if k.Using == 0 {
 		fmt.Fprintf(w, "nobody uses %s\n", shown(k.Key))
-	case k.Using > len(k.Users):
-		fmt.Fprintf(w, "%d uses in all: a user that uses it through several sessions has several\n", k.Using)
 	}
+	printUses(w, k)
 }
 
 func durable(u mesh.Ref) string {

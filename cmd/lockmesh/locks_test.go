@@ -94,6 +94,13 @@ func TestLocksAndRefs(t *testing.T) {
 		t.Errorf("refs ls prints\n%s", out)
 	}
 	soon(t, exitOK, "nobody uses other", "refs", "ls", "other", a)
+	for _, pulls := range []*mesh.Resource{n.Resource("twice"), two.Resource("twice")} {
+		_, err := pulls.Pull(ctx, func(context.Context, *mesh.Operation) error { return nil })
+		check(err)
+	}
+	if out := soon(t, exitOK, "2 uses in all", "locks", "show", "twice", a); strings.Count(out, "used by") != 1 || strings.Contains(out, "more use it") {
+		t.Errorf("show of one user with two uses prints\n%s", out)
+	}
 	check(n.Latch("schema", 1).Arrive(ctx, "a"))
 	if out := soon(t, exitOK, "open", "locks", "show", "schema", a); !strings.Contains(out, "for another") || strings.Contains(out, "run") {
 		t.Errorf("show prints\n%s", out)
