@@ -22,7 +22,7 @@ const patience = 30 * time.Second
 // crew says how many members a fleet has, and how they are started.
 type crew struct {
 	core, clients int
-	idle          int    // how many of the clients, the last ones, hold no locks in a row
+	idle          int    // how many of the clients, the last ones, hold no locks while a row is played
 	replicas      int    // of each shard
 	journal       string // the file that the members append to; if empty, they have no workers
 	state         string // the directory of their state directories; if empty, they have none
