@@ -59,8 +59,8 @@
 //	GET    /locks/{key}  GET /lock of it
 //	DELETE /locks/{key}  POST /unlock of it: ?node_id= &type= &token=
 //
-// Write / as %2F, and . as %2E, in a key that has "//" in it, or "." or ".." alone between slashes or at its end: the code is "invalid"
-// otherwise. An http.ServeMux in front of the handler would redirect such a path to another key.
+// Write / as %2F, and . as %2E, in a key that begins with "/", or has "//" in it, or "." or ".." alone between slashes or at its end: the code
+// is "invalid" otherwise. An http.ServeMux in front of the handler would redirect such a path to another key.
 //
 // The types are "lock", "rlock", "semaphore" (with n of capacity permits), and the operations "pull", "update" and "delete" on a resource,
 // whose meaning is that of mesh.Resource. Everything that is asked about a semaphore must name n and capacity, a GET or an unlock as well.
