@@ -388,6 +388,7 @@ func TestAnAbandonedSession(t *testing.T) {
 	}
 	(*mesh.Session)(nil).Abandon()
 	(&mesh.Session{}).Abandon()
+	w.check(w.History().Finish()) // nothing else ailed this world
 }
 
 func TestCloseOfANode(t *testing.T) {

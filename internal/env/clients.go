@@ -24,6 +24,8 @@ type Clients interface {
 	Observes(node transport.ID, key string, lasts time.Duration) Watcher
 	// Resizes: a caller is about to ask for another capacity of a semaphore (P38).
 	Resizes(node transport.ID, key string, from, to int64)
+	// Abandons: a caller has abandoned a session, and is about to lose what that holds.
+	Abandons(node transport.ID)
 	// Breaks: an operator is about to break a grant (P49).
 	Breaks(node transport.ID, key string, token uint64)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // Session groups several holds, as their callers see it: see client.Session.
@@ -116,6 +117,9 @@ func (s *Session) Close(ctx context.Context) error {
 // is sent: what is held lapses with the leases, except holds of fixed length, which are released.
 func (s *Session) Abandon() {
 	if s.end(fault.ErrLost) {
+		if s.node.clients != nil {
+			s.node.clients.Abandons(transport.ID(s.node.id))
+		}
 		s.node.ask(func(l *shardLoop) { l.step(client.LoseSession{Session: s.life}) })
 	}
 }

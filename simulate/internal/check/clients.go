@@ -23,6 +23,9 @@ type clients struct {
 // Clients returns what hears of the callers of a process's nodes.
 func (h *History) Clients(p Process) env.Clients { return clients{h, p} }
 
+// Abandons implements env.Clients. What the session loses is lost on purpose, as if the network had failed it.
+func (h clients) Abandons(transport.ID) { h.world.Ail() }
+
 // Called implements env.Clients.
 func (h clients) Called(node transport.ID, ask env.Ask) env.Caller {
 	want := Want(ask)
