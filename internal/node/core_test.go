@@ -734,6 +734,7 @@ func TestMessagesInWords(t *testing.T) {
 		{transport.KindControl, []byte{ctlLeaving}, []string{"leaving"}},
 		{transport.KindControl, []byte{ctlQuery}, []string{"listing"}},
 		{transport.KindControl, []byte{ctlPage, 1}, []string{"listing"}},
+		{transport.KindControl, nil, nil}, // a garbled "leaving"
 		{transport.KindControl, []byte{ctlCore, 0xff}, []string{"core: " + seat.Describe([]byte{0xff})}},
 		{transport.KindShard, frame, []string{"I lead", "lock k"}},
 		{transport.KindShard + 1, nil, []string{"gossip"}},

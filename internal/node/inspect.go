@@ -104,6 +104,8 @@ func (n *Node) Pending() bool { return n.shards.core.seat.Pending() }
 // Messages implements env.Inspected.
 func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, asked env.Asked) (names []string) {
 	switch {
+	case kind == transport.KindControl && len(frame) == 0: // a rule has garbled it
+		return nil
 	case kind == transport.KindControl && frame[0] == ctlCore:
 		return []string{"core: " + seat.Describe(frame[1:])}
 	case kind == transport.KindControl:
