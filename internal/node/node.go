@@ -67,16 +67,16 @@ type Node struct {
 	breaks   atomic.Uint64 // locks that operators have broken
 	refused  atomic.Int64  // malformed frames that no warning has told of
 	warned   atomic.Int64  // when the next warning may be, on env.Now's clock
+	turned   *Bell         // rings when the status has changed
+	leaves   ending        // of the node's life among the others: Leave has begun
 
 	mu     sync.Mutex
 	hello  transport.Hello
 	status phase
 	err    error
 	done   chan struct{}
-	turned *Bell // the status has changed
 
 	sessions map[*Session]bool // the users', as long as they live
-	leaves   ending            // of the node's life among the others: Leave has begun
 	down     bool              // shut has been called
 	search   func()            // ends the context of the last search for contact points; nil: there was none
 }
