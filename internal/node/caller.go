@@ -58,7 +58,7 @@ func (l *shardLoop) admit(c *client.Call) {
 	}
 }
 
-// begin begins a call about a hold, also while the node leaves.
+// begin begins a call about what is held, also while the node leaves.
 func (l *shardLoop) begin(c *client.Call) { l.step(client.Start{Call: c}) }
 
 // closeLeases closes the leases of a session that has ended, and returns the calls that do so.
