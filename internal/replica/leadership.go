@@ -384,6 +384,7 @@ func (r *Replica) becomeLeader(out *Output) {
 	out.Serving = true
 	r.tell(env.Served{Serving: true})
 	r.log.Debug("became leader", "term", r.term, "revision", r.table.Revision())
+	r.logVanished(r.members.known()...) // as it has heard before it led
 }
 
 // stepDown ends a leadership. What was not appended goes back to its clients.

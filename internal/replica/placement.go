@@ -199,7 +199,17 @@ func (r *Replica) missing(node, id uint64) {
 	}
 	r.vanished[id] = true
 	r.leading.placing.rests = false
-	r.log.Warn("a replica of the shard is gone from its node, and will be replaced", "gone", id)
+	r.logVanished(id)
+}
+
+// logVanished logs which of these replicas are gone for good, if this one serves, and so is to replace them. A replica that
+// lags behind the log may still count one that was removed in good order.
+func (r *Replica) logVanished(ids ...uint64) {
+	for _, id := range ids {
+		if r.Serving() && r.vanished[id] {
+			r.log.Warn("a replica of the shard is gone from its node, and will be replaced", "gone", id)
+		}
+	}
 }
 
 // Vanished returns the nodes of the voters whose replicas are gone for good, as these nodes have said.

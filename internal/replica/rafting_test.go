@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -743,6 +744,33 @@ func TestVotersHaveVanished(t *testing.T) {
 		if all := o.Vanished(); !slices.Equal(all, []uint64{103}) {
 			t.Errorf("replica %d: %v are gone, want 103", o.ID(), all)
 		}
+	}
+}
+
+// The leader alone logs that a replica is gone and will be replaced, also if it has heard so before it led: one that lags may
+// still count a replica that was removed in good order.
+func TestTheLeaderLogsWhoHasVanished(t *testing.T) {
+	w, leader := led(t)
+	r := w.replicas[1]
+	var log bytes.Buffer
+	r.log = slog.New(slog.NewTextHandler(&log, nil))
+	for range 2 { // nodes repeat it
+		r.Receive(w.now, 103, &Missing{1, 3})
+	}
+	if log.Len() > 0 {
+		t.Errorf("a follower logs %s", &log)
+	}
+	w.cut[leader.ID()] = true
+	if r.election.campaign = w.now; w.leader(t, leader.ID()) != r {
+		t.Fatal("another one leads")
+	}
+	r.Receive(w.now, 103, &Missing{1, 3})
+	if n := strings.Count(log.String(), "gone=3"); n != 1 {
+		t.Errorf("the leader logs %d times that replica 3 is gone, want once: %s", n, &log)
+	}
+	r.Receive(w.now, 101, &Missing{1, 1})
+	if n := strings.Count(log.String(), "gone=1"); n != 1 {
+		t.Errorf("the leader logs %d times that replica 1 is gone, want once: %s", n, &log)
 	}
 }
 
