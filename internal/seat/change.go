@@ -146,7 +146,8 @@ func (m *Machine) wanted(c Change) bool {
 	return slices.ContainsFunc(m.changes, func(o Change) bool { return reflect.DeepEqual(o, c) })
 }
 
-// Withdraw takes an operator's word back: a [Died] or a [Relist]. If the decision is under way already, it may still be made.
+// Withdraw takes back what an operator wants: a [Died] or a [Relist]; as for an [Order], see WithdrawOrder. If the decision is under
+// way already, it may still be made.
 func (m *Machine) Withdraw(c Change) {
 	m.changes = slices.DeleteFunc(m.changes, func(o Change) bool { return o == c })
 }

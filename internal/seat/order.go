@@ -50,7 +50,7 @@ type standingOrder struct {
 	over   bool       // nothing changes that any more
 }
 
-// Order asks for what an operator wants, and returns a number for Outcome and Withdraw.
+// Order asks for what an operator wants, and returns a number for Outcome and WithdrawOrder.
 func (m *Machine) Order(now time.Duration, o Order, out []Output) (uint64, []Output) {
 	m.lastOrder++
 	number := m.lastOrder
