@@ -156,7 +156,7 @@ func TestSimulateMarks(t *testing.T) {
 }
 
 func TestSimulateUntil(t *testing.T) {
-	args := []string{"simulate", "-profile", "calm", "-seed", "3", "-set", small, "-until"}
+	args := []string{"simulate", "-profile", "calm", "-seed", "3", "-set", small + ",founders=1,declarations=0,cold-starts=0", "-until"}
 	code, out, err := lockmesh(t, append(args, "2.5s")...)
 	if code != exitOK || !strings.HasPrefix(out, "at 2.5s, after ") || !strings.Contains(out, "hosts: 3") || !strings.Contains(out, "shards: 1\n\t0: ") {
 		t.Errorf("code %d\n%s\n%s", code, out, err)
