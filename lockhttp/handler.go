@@ -49,8 +49,10 @@ func Handler(n *mesh.Node, o Options) http.Handler {
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := r.URL.EscapedPath(); strings.HasPrefix(p, "/locks/") && path.Clean(p) != strings.TrimSuffix(p, "/") {
-			write(w, nil, invalid("the path would be redirected to %q, which names another key: write / as %%2F and . as %%2E, or use /lock and /unlock", path.Clean(p)))
+		p := r.URL.EscapedPath()
+		clean := path.Clean("/" + p) // to which mux would redirect, and it would escape that once more
+		if clean != strings.TrimSuffix(p, "/") && (strings.HasPrefix(p, "/locks/") || strings.HasPrefix(clean, "/locks/")) {
+			write(w, nil, invalid("the path would be shortened to %q, which may name another key: write each / of a key as %%2F, or use /lock and /unlock", clean))
 			return
 		}
 		mux.ServeHTTP(w, r)
