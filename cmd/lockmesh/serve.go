@@ -130,11 +130,18 @@ func (f *serveFlags) start(opts []mesh.Option) (*mesh.Node, error) {
 
 // serve serves until ctx ends, or the node.
 func (f *serveFlags) serve(ctx context.Context, listener net.Listener, node *mesh.Node, c console) error {
-	mux := http.NewServeMux()
-	mux.Handle("GET /livez", probe.Live(node))
-	mux.Handle("GET /readyz", probe.Ready(node))
-	mux.Handle("/", lockhttp.Handler(node, lockhttp.Options{Lease: f.lease}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	probes := http.NewServeMux()
+	probes.Handle("GET /livez", probe.Live(node))
+	probes.Handle("GET /readyz", probe.Ready(node))
+	guests := lockhttp.Handler(node, lockhttp.Options{Lease: f.lease})
+	route := func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := probes.Handler(r); pattern != "" {
+			probes.ServeHTTP(w, r)
+		} else {
+			guests.ServeHTTP(w, r) // behind no ServeMux, which would redirect a path that guests refuses to another key
+		}
+	}
+	server := &http.Server{Handler: http.HandlerFunc(route), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	fmt.Fprintf(c.out, "node %s serves http://%s\n", node.Name(), listener.Addr())

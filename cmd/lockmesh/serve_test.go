@@ -48,11 +48,19 @@ func TestServe(t *testing.T) {
 	if err != nil || !found {
 		t.Fatalf("%q, %v", said, err)
 	}
-	for _, tt := range []struct{ method, path, body, want string }{
-		{"GET", "/livez", "", `"ok": true`},
-		{"POST", "/lock", `{"node_id":"ann","type":"lock","resource_id":"k","wait_ms":600}`, `"state":"running"`},
-		{"GET", "/readyz", "", `"settled": true`},
-		{"POST", "/unlock", `{"node_id":"ann","type":"lock","resource_id":"k"}`, `"state":"done"`},
+	for _, tt := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/livez", "", 200, `"ok": true`},
+		{"POST", "/lock", `{"node_id":"ann","type":"lock","resource_id":"k","wait_ms":600}`, 200, `"state":"running"`},
+		{"GET", "/readyz", "", 200, `"settled": true`},
+		{"POST", "/unlock", `{"node_id":"ann","type":"lock","resource_id":"k"}`, 200, `"state":"done"`},
+		{"PUT", "/locks/a//b?node_id=ann", "", 400, `"code":"invalid"`},
+		{"PUT", "/locks/a%2F%2Fb?node_id=ann", "", 200, `"state":"running"`},
+		{"GET", "/lock?node_id=ann&type=lock&resource_id=a/b", "", 200, `"state":"none"`},
+		{"POST", "/livez", "", 404, "not found"},
 	} {
 		req, err := http.NewRequest(tt.method, url+tt.path, strings.NewReader(tt.body))
 		if err != nil {
@@ -64,7 +72,7 @@ func TestServe(t *testing.T) {
 		}
 		answer, err := io.ReadAll(res.Body)
 		res.Body.Close()
-		if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(answer), tt.want) {
+		if err != nil || res.StatusCode != tt.status || !strings.Contains(string(answer), tt.want) {
 			t.Errorf("%s %s: %d %s, %v", tt.method, tt.path, res.StatusCode, answer, err)
 		}
 	}
