@@ -1,7 +1,7 @@
 // Package lockhttp makes a node's locks and resources usable over HTTP, for processes in other languages, and has a client in Go
 // that uses them as such a process would.
 //
-//	http.Handle("/", lockhttp.Handler(node, lockhttp.Options{}))
+//	http.ListenAndServe("127.0.0.1:7380", lockhttp.Handler(node, lockhttp.Options{}))
 //
 // # Guests
 //
@@ -59,8 +59,9 @@
 //	GET    /locks/{key}  GET /lock of it
 //	DELETE /locks/{key}  POST /unlock of it: ?node_id= &type= &token=
 //
-// Write / as %2F, and . as %2E, in a key that begins with "/", or has "//" in it, or "." or ".." alone between slashes or at its end: the code
-// is "invalid" otherwise. An http.ServeMux in front of the handler would redirect such a path to another key.
+// In a key that begins with "/", or has "//" in it, or "." or ".." between two slashes, before the first one or after the last, write each / as
+// %2F; and for the keys "." and ".." use /lock and /unlock. The code is "invalid" otherwise. But an http.ServeMux in front of the handler would
+// redirect such a path to another key, and so would many clients shorten it before they send it.
 //
 // The types are "lock", "rlock", "semaphore" (with n of capacity permits), and the operations "pull", "update" and "delete" on a resource,
 // whose meaning is that of mesh.Resource. Everything that is asked about a semaphore must name n and capacity, a GET or an unlock as well.
