@@ -473,7 +473,10 @@ func fieldsOf[C Command, P interface {
 	*C
 	fields(*wire.Codec)
 }](c *wire.Codec, cmd Command) Command {
-	a, _ := cmd.(C) // zero if it is to be read
+	var a C
+	if !c.Reads() {
+		a = cmd.(C) // a pointer to one has no wire form
+	}
 	P(&a).fields(c)
 	return a
 }

@@ -102,6 +102,20 @@ func TestCommandsTravel(t *testing.T) {
 	}
 }
 
+// A pointer to a command has the methods of a command, and is none: it must not be written as the command's zero value.
+func TestAPointerHasNoWireForm(t *testing.T) {
+	for _, cmd := range []Command{&Acquire{}, &Close{SessionID{1, 2}, 3}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%T was written", cmd)
+				}
+			}()
+			AppendCommand(nil, cmd)
+		}()
+	}
+}
+
 // changed returns a copy of a list with other elements at some positions: position, element, ...
 func changed(f []any, change ...any) []any {
 	f = slices.Clone(f)
