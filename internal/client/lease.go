@@ -435,7 +435,7 @@ func (l *lease) lose(gone bool) {
 		again = append(l.dropsLeft(), l.dropsUnheard()...)
 	}
 	if s := l.shard; !gone && l.session.Own && l.mayUse() {
-		s.lost = append(s.lost[max(0, len(s.lost)+1-shard.MaxLost):], l.id.Number)
+		s.lost = append(s.lost[max(0, len(s.lost)+1-shard.MaxLost):], lostLease{l.id.Number, l.keeps()})
 	}
 	l.loseHolds()
 	l.dropFixes(fault.ErrLost)

@@ -30,10 +30,10 @@ type shardClient struct {
 	leases   []*lease
 	byNumber map[uint64]*lease // by their numbers
 	current  map[*Session]*lease
-	asks     []*Call  // questions without an answer
-	memories []memory // what the table remembers, as far as the client knows: the latest last
-	watches  []*watch // elections with observers
-	lost     []uint64 // the latest leases of the node's own session that had uses, and were given up: the table may have their records
+	asks     []*Call     // questions without an answer
+	memories []memory    // what the table remembers, as far as the client knows: the latest last
+	watches  []*watch    // elections with observers
+	lost     []lostLease // the latest leases of the node's own session that had uses, and were given up: the table may have their records
 }
 
 // Repeating what was not answered: soon at first, then less and less often.

@@ -254,8 +254,9 @@ func (l *lease) mayUse() bool {
 // dropsUnheard returns the Drops of durable uses that calls may have made which have failed, or were given up: nobody is to
 // have them. A Lock is asked for anew.
 func (l *lease) dropsUnheard() (drops []*Call) {
+	keeps := l.keeps()
 	for _, c := range l.inOrder() {
-		if q, ok := c.unheard(); ok && c.Kind != Lock && q.Operation.Durable {
+		if q, ok := c.unheard(); ok && c.Kind != Lock && q.Operation.Durable && !slices.Contains(keeps, q.use()) {
 			drops = append(drops, &Call{Kind: Drop, Session: l.session, Request: Request{Key: q.Key, Operation: &shard.Operation{User: q.Operation.User}}})
 		}
 	}
@@ -263,13 +264,34 @@ func (l *lease) dropsUnheard() (drops []*Call) {
 }
 
 // drops returns the command of a call that drops a use. It names the leases of the same session that were lost: a user's session has
-// none, for it ends with its first.
+// none, for it ends with its first. If no caller has had the use, it names none that keeps one of the same user.
 func (l *lease) drops(c *Call, base shard.Call, id useID) shard.Drop {
 	d := shard.Drop{Call: base, TTL: l.ttl, Name: l.client.cfg.Name, Key: id.key, User: id.user, Stamp: c.stamp, Lone: c.lone, Vain: c.vain}
 	if l.session.Own {
-		d.Lost = slices.Clone(l.shard.lost)
+		for _, lost := range l.shard.lost {
+			if c.lone != 0 || !slices.Contains(lost.keeps, id) {
+				d.Lost = append(d.Lost, lost.number)
+			}
+		}
 	}
 	return d
+}
+
+// lostLease is a lease of the node's own session that was given up.
+type lostLease struct {
+	number uint64
+	keeps  []useID // see keeps
+}
+
+// keeps returns the durable uses of which callers have handles that they have not given back: they stay when the lease is lost, whoever
+// gives up another pull.
+func (l *lease) keeps() (all []useID) {
+	for _, h := range l.holds {
+		if h.use != nil && h.use.durable && h.counts && h.pending == nil && !slices.Contains(all, h.use.useID) {
+			all = append(all, h.use.useID)
+		}
+	}
+	return all
 }
 
 // drop ends a user's use, with all its handles. One that the table makes meanwhile stays.

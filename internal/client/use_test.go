@@ -628,6 +628,54 @@ func TestADropOfWhatWasUnheard(t *testing.T) {
 	}
 }
 
+// Promise: P39: a durable use of which a caller has a handle stays when its lease is lost, though the caller of another pull of the same
+// user gives up: then, or in the next lease. The last handle there drops it, as its pull came later.
+func TestWhoGivesUpEndsNoUseOfALostLease(t *testing.T) {
+	drops := func(b *bench) (all []shard.Drop) {
+		for _, p := range b.takes() {
+			if d, ok := commandOf(p).(shard.Drop); ok {
+				all = append(all, d)
+			}
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		name    string
+		durable bool // the use of which a caller has a handle
+		lost    bool // it ends with another's
+	}{{"a durable use", true, false}, {"a use that ends with its session", false, true}} {
+		b := newBench(t)
+		q := pull()
+		if tt.durable {
+			q = durably(q)
+		}
+		old := b.uses(q, 7).lease.id.Number
+		b.stall(benchTTL)
+		b.takes()
+		c := b.asks(b.own, durably(pull()))
+		b.takes()
+		b.do(Abandon{c, context.Canceled})
+		b.hears(nodeB, stamped(b.expect("2: cancel"), 12))
+		if all := drops(b); len(all) != 1 || all[0].Stamp != 12 || all[0].Lone != 0 || slices.Contains(all[0].Lost, old) != tt.lost {
+			t.Errorf("%s; given up in the next lease: %+v", tt.name, all)
+		}
+		b.unlocks(b.uses(pull(), 15))
+		if all := drops(b); len(all) != 1 || all[0].Lone != 15 || !slices.Contains(all[0].Lost, old) {
+			t.Errorf("%s; the last handle in the next lease: %+v", tt.name, all)
+		}
+
+		b = newBench(t)
+		b.uses(q, 7)
+		c = b.asks(b.own, durably(pull()))
+		b.takes()
+		b.do(Abandon{c, context.Canceled})
+		b.stall(benchTTL)
+		if all := drops(b); len(all) > 0 != tt.lost {
+			t.Errorf("%s; given up as the lease is lost: %+v", tt.name, all)
+		}
+	}
+}
+
 // Promise: P39, P12: a Drop by name that nobody waits for is repeated until it is answered, and renewals name it.
 func TestADropIsAbandoned(t *testing.T) {
 	b := newBench(t)
