@@ -257,7 +257,7 @@ func (l *lease) dropsUnheard() (drops []*Call) {
 	keeps := l.keeps()
 	for _, c := range l.inOrder() {
 		if q, ok := c.unheard(); ok && c.Kind != Lock && q.Operation.Durable && !slices.Contains(keeps, q.use()) {
-			drops = append(drops, &Call{Kind: Drop, Session: l.session, Request: Request{Key: q.Key, Operation: &shard.Operation{User: q.Operation.User}}})
+			drops = append(drops, &Call{Kind: Drop, Session: l.session, Request: Request{Key: q.Key, Operation: &shard.Operation{User: q.Operation.User}}, vain: c.stamp})
 		}
 	}
 	return drops
