@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/transport"
@@ -927,6 +928,66 @@ func TestQueueOrder(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 		w.Close()
+	}
+}
+
+// sharded is a node that knows how many shards there are.
+type sharded struct {
+	looked
+	shards int
+}
+
+func (n *sharded) Generations() []env.Generation { return make([]env.Generation, n.shards) }
+
+// keyIn returns a key of one of two shards.
+func keyIn(sh int) string {
+	key := "k"
+	for ring.Shard(key, 2) != sh {
+		key += "k"
+	}
+	return key
+}
+
+// TestCalm: once a replica that lives has applied a Calm, the leases of holds that have ended protect the keys of its shard no longer (C5).
+func TestCalm(t *testing.T) {
+	type told struct {
+		node  transport.ID // 8 lives, and 9 is dead
+		other bool         // it tells of the other shard
+	}
+	for _, tt := range []struct {
+		name string
+		told []told
+		kept bool
+	}{
+		{"none", nil, true},
+		{"one", []told{{node: 8}}, false},
+		{"of the other shard", []told{{8, true}}, true},
+		{"of the other shard, by a node that dies meanwhile", []told{{9, true}}, true},
+		{"by a node that dies meanwhile, and by another one", []told{{node: 9}, {node: 8}}, false},
+	} {
+		for sh, key := range []string{keyIn(0), keyIn(1)} {
+			s := &story{w: New(Options{}), holds: make(map[string]*tale)}
+			o := s.w.history.checks.Observer()
+			s.w.Host("b").process.Inspect(8, &sharded{shards: 2})
+			s.w.Host("c").process.Inspect(9, &sharded{shards: 2})
+			s.lock("before", "a", check.Exclusive(key), 1)
+			s.w.Host("a").Crash()
+			s.w.Host("c").Crash()
+			_ = s.w.Run(0)
+			for _, by := range tt.told {
+				at := env.At{Node: by.node, Shard: sh, Generation: 5}
+				if by.other {
+					at.Shard = 1 - sh
+				}
+				o.Observe(at, env.Became{Term: uint64(by.node), Role: "leader"})
+				o.Observe(at, env.Stepped{Command: shard.Calm{Term: 2}})
+			}
+			s.lock("after", "b", check.Exclusive(key), 2)
+			if err := s.w.Err(); tt.kept != (err != nil && strings.HasPrefix(err.Error(), "G5 lease: ")) {
+				t.Errorf("%s, shard %d: %v, want a failure: %v", tt.name, sh, err, tt.kept)
+			}
+			s.w.Close()
+		}
 	}
 }
 

@@ -16,13 +16,12 @@ func (o *Observer) appeased(name ShardName, node transport.ID, c env.Stepped) {
 	if _, ends := shard.Bare(c.Command).(shard.Calm); !ends || o.calm[name] || o.queue.lives[name.Shard] != name {
 		return
 	}
-	o.calm[name] = true
-	shards := 0
-	for _, n := range o.world.Living() {
-		if n.ID == node {
-			shards = len(n.Generations())
-		}
+	n, runs := nodeOf(o.world, node)
+	if !runs {
+		return // it does not know any more how many shards there are: another replica tells of it as well
 	}
+	o.calm[name] = true
+	shards := len(n.Generations())
 	for _, k := range o.h.order {
 		if len(k.lapsed) == 0 || ring.Shard(k.key, shards) != name.Shard {
 			continue
