@@ -77,21 +77,40 @@ func (t *teller) hear(p party, d time.Duration) {
 	t.say("%s", p.fate())
 }
 
-// find returns the latest caller of its kind that came from a host for a key, or under that name.
-func find[P party](t *teller, host, name string) (none P) {
+// latest returns the latest caller of its kind that came from a host for a key, or under that name, if there is one.
+func latest[P party](t *teller, host, name string) (none P, there bool) {
 	for _, p := range slices.Backward(t.parties) {
 		if p, is := p.(P); is && p.common().host == host && p.common().name == name {
-			return p
+			return p, true
 		}
 	}
-	t.fail("story", "%s has not asked for %s", host, name)
-	return none
+	return none, false
 }
 
-// latestTest makes the test of a condition about a host's latest caller of its kind for a key.
+// find is latest, and fails the story if there is none.
+func find[P party](t *teller, host, name string) P {
+	p, there := latest[P](t, host, name)
+	if !there {
+		t.fail("story", "%s has not asked for %s", host, name)
+	}
+	return p
+}
+
+// latestTest makes the test of a condition about a host's latest caller of its kind for a key, which must have come.
 func latestTest[P party](is func(p P) bool) func(c *clause) test {
 	return func(c *clause) test {
 		who, name := c.who("who"), c.called("key")
 		return func(t *teller) bool { return is(find[P](t, who, name)) }
+	}
+}
+
+// everTest is latestTest of a condition that is not so as long as no caller has come: one may come beside the story.
+func everTest[P party](is func(p P) bool) func(c *clause) test {
+	return func(c *clause) test {
+		who, name := c.who("who"), c.called("key")
+		return func(t *teller) bool {
+			p, there := latest[P](t, who, name)
+			return there && is(p)
+		}
 	}
 }

@@ -74,9 +74,9 @@ var states = []*state{
 			return a.told != 0 && (!b.answered || a.told <= b.granted)
 		}
 	}},
-	{form{text: "{who} uses {key}"}, latestTest((*work).uses)},
-	{form{text: "it is {who}'s turn at {key}"}, latestTest((*work).runs)},
-	{form{text: "{who} is elected in {key}"}, latestTest((*candidate).leads)},
+	{form{text: "{who} uses {key}"}, everTest((*work).uses)},
+	{form{text: "it is {who}'s turn at {key}"}, everTest((*work).runs)},
+	{form{text: "{who} is elected in {key}"}, everTest((*candidate).leads)},
 	{form{text: "{who} sees {name} in {key}"}, seesTest},
 	{form{text: "{who} is through {key}"}, latestTest((*gate).through)},
 	{form{text: "{who} is inside {key}"}, latestTest((*gate).inside)},

@@ -103,6 +103,14 @@ func TestPlay(t *testing.T) {
 	if run := parse(opening + "cut all -> ann\nann locks k\n----\nann waits for k\n").Play(simulate.Options{Seed: 1}); run.Err != nil {
 		t.Errorf("cut off from all: %v", run.Err)
 	}
+	for _, later := range []string{
+		"after 1s: ann campaigns for k\nann must not be elected in k\nuntil ann is elected in k, within 5s",
+		"after 1s: ann pulls k\nann must not use k\nit must not be ann's turn at k\nuntil it is ann's turn at k, within 5s\nann is done with k\nann must use k\n----\nann has pulled k",
+	} {
+		if run := parse(opening + later).Play(simulate.Options{Seed: 1}); run.Err != nil {
+			t.Errorf("who comes later: %v", run.Err)
+		}
+	}
 	spaced, err := Parse("my story.txt", []byte(opening+"until ann leads, within 1s"))
 	if err != nil {
 		t.Fatal(err)
