@@ -53,10 +53,14 @@ func TestThousandsCome(t *testing.T) {
 	}
 }
 
-// Keepers' uses outlive their sessions, in a few worlds in which guests do nothing else.
+// Keepers' uses outlive their sessions, in a few worlds in which guests do nothing else; with -short, as in TestVisitors, in one.
 func TestKeepers(t *testing.T) {
+	last := uint64(6)
+	if testing.Short() {
+		last = 1
+	}
 	set := only(map[string]int64{"guests": 2, "guest-keys": 2, "guest-patience-ms": 2500, "storm-s": 20, "founders": 4}, "guest-keep")
-	for seed := uint64(1); seed <= 6; seed++ {
+	for seed := uint64(1); seed <= last; seed++ {
 		if o := simulate.Play(simulate.Options{Seed: seed, Profile: simulate.LAN, Set: set}, drill.Play); o.Err != nil {
 			t.Errorf("%v", o.Err)
 		}
