@@ -60,8 +60,8 @@
 //	DELETE /locks/{key}  POST /unlock of it: ?node_id= &type= &token=
 //
 // In a key that begins with "/", or has "//" in it, or "." or ".." between two slashes, before the first one or after the last, write each / as
-// %2F; and for the keys "." and ".." use /lock and /unlock. The code is "invalid" otherwise. But an http.ServeMux in front of the handler would
-// redirect such a path to another key, and so would many clients shorten it before they send it.
+// %2F; and for the keys "." and ".." use /lock and /unlock. The code is "invalid" otherwise. Do not put an http.ServeMux in front of the
+// handler: it would redirect such a path to another key. Many clients shorten it by themselves before they send it.
 //
 // The types are "lock", "rlock", "semaphore" (with n of capacity permits), and the operations "pull", "update" and "delete" on a resource,
 // whose meaning is that of mesh.Resource. Everything that is asked about a semaphore must name n and capacity, a GET or an unlock as well.

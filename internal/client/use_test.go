@@ -1722,15 +1722,21 @@ func TestADurableUseIsDroppedInTheNextLease(t *testing.T) {
 	b.dropsLone(0, 9)
 }
 
-// Promise: P39: so too if the lease is lost while the Cancel is under way: the record may end before the Drop comes.
-func TestADurableUseIsDroppedWhoseCancelIsUnanswered(t *testing.T) {
-	b := newBench(t)
+// skippedInVain gives a durable pull up, and lets the client hear that it was skipped, with the stamp 9, while its Cancel is under way.
+func (b *bench) skippedInVain() {
+	b.tb.Helper()
 	b.holds(b.own, Request{Key: "k"}, 5)
 	c := b.asks(b.own, durably(pull()))
 	p := b.takes()[0]
 	b.do(Abandon{c, context.Canceled})
 	b.expect("2: cancel")
-	b.hears(nodeB, skipped(p, 9)) // the client even knows of the stamp
+	b.hears(nodeB, skipped(p, 9))
+}
+
+// Promise: P39: so too if the lease is lost while the Cancel is under way: the record may end before the Drop comes.
+func TestADurableUseIsDroppedWhoseCancelIsUnanswered(t *testing.T) {
+	b := newBench(t)
+	b.skippedInVain()
 	b.stall(benchTTL)
 	b.pass(time.Second)
 	b.dropsLone(0, 9)
@@ -1739,12 +1745,7 @@ func TestADurableUseIsDroppedWhoseCancelIsUnanswered(t *testing.T) {
 // Promise: C8, P39: so too if the generation changes while a Cancel is under way, of a pull that has made it.
 func TestADurableUseIsDroppedInAnotherGeneration(t *testing.T) {
 	b := newBench(t)
-	b.holds(b.own, Request{Key: "k"}, 5)
-	c := b.asks(b.own, durably(pull()))
-	p := b.takes()[0]
-	b.do(Abandon{c, context.Canceled})
-	b.expect("2: cancel")
-	b.hears(nodeB, skipped(p, 9)) // the client even knows of the stamp
+	b.skippedInVain()
 	b.do(Generation{Name: 2, Quiet: benchQuiet})
 	b.takes()
 	b.hears(nodeB, of(2, serves(1)))

@@ -54,9 +54,9 @@ const usual = 7
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
 // The sizes are hosts, and how many of them are the core; shards, and their replicas (1, 3 or 5); lockers and guests on each
-// host, keys of each kind, and whether guests come before their node is ready; whether clients open a port, and look for the core in a registry; whether nodes have an oracle that knows which processes have ended, and zones,
-// which differ from one process of a host to the next; how often an operator changes the list and MaxTTL, declares a node dead, and
-// starts the fleet anew; what guests do most
+// host, and keys of each kind; whether guests come before their node is ready; whether clients open a port, and look for the core in
+// a registry; whether nodes have an oracle that knows which processes have ended, and zones, which differ from one process of a host
+// to the next; how often an operator changes the list and MaxTTL, declares a node dead, and starts the fleet anew; what guests do most
 // and how fast; how often each host makes errands, short sessions for a key that nobody else wants; whether hundreds to thousands
 // of callers come at once; the seconds that the storm lasts; and how many faults and calls there must be at least (a storm with
 // fewer is prolonged). A drill's guests are actors that use what lockers do not; those who play the guests of package lockhttp are its

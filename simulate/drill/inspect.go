@@ -7,7 +7,8 @@ import (
 	"github.com/lockmesh/mesh"
 )
 
-// inspect asks what is known of a key, or of all of them, who uses a resource, or which nodes there are, as a program does that shows it to people.
+// inspect asks what is known of a key, or of all of them, who uses a resource, or which nodes there are, as a program does that
+// shows it to people.
 func (g *guests) inspect(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	wait, cancel := g.wait(ctx, chance)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// keeper is a user with a durable use of a resource (P39), which sessions of any node begin and end. It judges the mesh: nothing is deleted that it
-// uses, while its shard lives in the generation in which the use was confirmed.
+// keeper is a user with a durable use of a resource (P39), which sessions of any node begin and end. It judges the mesh: nothing is
+// deleted that it uses, while its shard lives in the generation in which the use was confirmed.
 type keeper struct {
 	user  string
 	since table // in which its use was confirmed; zero: it may have none
@@ -43,14 +43,14 @@ func (g *guests) newUser() string {
 
 // tableOf returns in which generation the shard of a key lives, if all nodes that run agree on that.
 func (g *guests) tableOf(key string) (t table) {
-	for i, n := range g.nodes() {
+	for _, n := range g.nodes() {
 		inner := bridge.NodeOf(n)
 		all := inner.Generations()
 		if len(all) == 0 {
 			continue
 		}
 		known := table{inner.Mesh(), all[ring.Shard(key, len(all))].Name}
-		if i > 0 && t != (table{}) && t != known {
+		if t != (table{}) && t != known {
 			return table{}
 		}
 		t = known
@@ -78,7 +78,7 @@ func (g *guests) keep(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	}
 }
 
-// pulls begins a use, in a session of its own, and ends one of both: the session most often.
+// pulls begins a use, in a session of its own, and closes that; one use of four it has released before.
 func (k *keeper) pulls(ctx, wait context.Context, g *guests, n *mesh.Node, key string, chance *rand.Rand) {
 	s, err := n.NewSession(wait, mesh.WithTTL(ttl/2+upTo(chance, ttl/2)))
 	if err != nil {
